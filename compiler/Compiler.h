@@ -1,0 +1,71 @@
+//===- compiler/Compiler.h - From a Spec to code --------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// The compiler's public C++ interface. Thread-safe; no exceptions; errors are
+// diagnostics with places in the text. No LLVM type appears here.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_COMPILER_H
+#define ATTNC_COMPILER_COMPILER_H
+
+#include "dsl/Spec.h"
+#include "runtime/attn_abi.h"
+#include <string>
+#include <vector>
+
+namespace attn {
+
+struct CompileOptions {
+  std::string target = "host";
+  std::string plan; ///< "KEY=VALUE,...": overrides of the planner's choices
+};
+
+/// What a compilation gives: bytes or text, or the reasons why not.
+struct CompileResult {
+  std::string data;
+  std::vector<Diagnostic> diagnostics;
+  bool ok() const { return diagnostics.empty(); }
+};
+
+/// One emit stage: "attn", "plan", "tile", "target", "llvm", "asm" (text) or
+/// "obj" (an ELF object that exports its descriptor, see `kernelSymbol`).
+CompileResult compile(const Spec &spec, const std::string &stage,
+                      const CompileOptions &options);
+
+/// The exported symbol of a kernel's `attn_kernel` descriptor:
+/// attn_<variant>__<target, '-' as '_'>.
+std::string kernelSymbol(const std::string &variant, const std::string &target);
+
+/// The C header that goes with the objects of these variants and targets.
+std::string emitHeader(const std::vector<Spec> &specs,
+                       const std::vector<std::string> &targets);
+
+/// One shared library with the kernels of all variants for all targets,
+/// written whole to `path` or not at all.
+std::vector<Diagnostic> compileBundle(const std::vector<Spec> &specs,
+                                      const std::vector<std::string> &targets,
+                                      const std::string &plan,
+                                      const std::string &path);
+
+/// Compiles in memory and returns a kernel that lives as long as the process.
+/// Each distinct (spec, options) is compiled once however many threads ask.
+/// nullptr with diagnostics on failure.
+const attn_kernel *jit(const Spec &spec, const CompileOptions &options,
+                       std::vector<Diagnostic> &diagnostics);
+
+/// Names of the registered targets, best first, and whether they run here.
+struct TargetState {
+  std::string name;
+  std::string features;
+  bool runsHere = false;
+  std::string missing;
+};
+std::vector<TargetState> targetStates();
+
+/// A text that differs whenever generated code may differ.
+std::string compilerVersion();
+
+} // namespace attn
+
+#endif
