@@ -1,0 +1,48 @@
+//===- compiler/Pipeline.h - The ordered list of stages -------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// From a Spec through the IR stages to an LLVM module. Internal to the
+// compiler.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_PIPELINE_H
+#define ATTNC_COMPILER_PIPELINE_H
+
+#include "compiler/Target.h"
+#include "dsl/Spec.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// What the descriptor of a kernel says beyond the Spec.
+struct KernelFacts {
+  int64_t itemGroups = 0;
+  int64_t itemHeads = 0;
+  int64_t itemRows = 0;
+  int64_t scratchBytes = 0;
+};
+
+/// The function of the LLVM module that is the kernel's `run`:
+/// void(ptr call, i64 first, i64 last, ptr scratch). Whatever else the module
+/// defines is internal.
+inline constexpr const char *kKernelFunction = "attn_kernel_run";
+
+/// Runs every stage. On failure returns null and appends diagnostics.
+std::unique_ptr<llvm::Module>
+lowerToLLVMIR(const Spec &spec, const Target &target, const std::string &plan,
+              llvm::LLVMContext &context, KernelFacts &facts,
+              std::vector<Diagnostic> &diagnostics);
+
+/// The text of the MLIR after a stage: "attn", "plan", "tile" or "target".
+std::string emitMLIR(const Spec &spec, const Target &target,
+                     const std::string &plan, const std::string &stage,
+                     std::vector<Diagnostic> &diagnostics);
+
+} // namespace attn
+
+#endif
