@@ -3,6 +3,8 @@
 # Debian's MLIR export names the *shared* LLVM in the link interface of each
 # static MLIR library, so a static link has to replace that name by component
 # archives. find_package accepts major.minor only.
+# Tests and tools in other folders link these too.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
@@ -37,7 +39,7 @@ endforeach()
 # lld as a library links bundles without a linker on the user's machine.
 set(ATTN_LLD_LIBS ${LLVM_LIBRARY_DIR}/liblldELF.a ${LLVM_LIBRARY_DIR}/liblldCommon.a)
 llvm_map_components_to_libnames(ATTN_LLD_DEPS
-  bitreader bitwriter binaryformat core debuginfodwarf debuginfopdb demangle lto mc
+  bitreader bitwriter binaryformat core debuginfodwarf debuginfopdb demangle dtlto lto mc
   object option passes support target targetparser windowsdriver)
 separate_arguments(ATTN_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 
@@ -45,6 +47,40 @@ add_library(attn_mlir INTERFACE)
 target_include_directories(attn_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_compile_options(attn_mlir INTERFACE ${ATTN_LLVM_DEFINITIONS})
 target_link_libraries(attn_mlir INTERFACE ${ATTN_MLIR_LIBS} attn_llvm)
-target_link_options(attn_mlir INTERFACE -fuse-ld=lld LINKER:--gc-sections LINKER:--icf=safe)
+target_link_options(attn_mlir INTERFACE -fuse-ld=lld LINKER:--gc-sections)
+
+# lld starts every target that LLVM was built with. Those that are not linked
+# here get an empty start function, so that their code generators stay out.
+set(ATTN_LLVM_TARGETS X86)
+set(stubs "/* Generated: targets that lld may start and that are not linked. */\n")
+foreach(kind IN ITEMS Target TargetInfo TargetMC AsmPrinter AsmParser)
+  set(list Targets.def)
+  if(kind MATCHES "^Asm")
+    set(list ${kind}s.def)
+  endif()
+  set(found FALSE)
+  foreach(dir IN LISTS LLVM_INCLUDE_DIRS)
+    if(NOT found AND EXISTS ${dir}/llvm/Config/${list})
+      set(found TRUE)
+      file(STRINGS ${dir}/llvm/Config/${list} lines REGEX "^LLVM_[A-Z_]+\\([A-Za-z0-9]+\\)")
+      foreach(line IN LISTS lines)
+        string(REGEX REPLACE "^LLVM_[A-Z_]+\\(([A-Za-z0-9]+)\\).*" "\\1" name "${line}")
+        if(NOT name IN_LIST ATTN_LLVM_TARGETS)
+          string(APPEND stubs "void LLVMInitialize${name}${kind}(void);\n"
+                              "void LLVMInitialize${name}${kind}(void) {}\n")
+        endif()
+      endforeach()
+    endif()
+  endforeach()
+endforeach()
+# Its LTO, which nothing here enters, names Polly; the archive is not shipped.
+string(APPEND stubs "void _Z18getPollyPluginInfov(void);\n"
+                    "void _Z18getPollyPluginInfov(void) { __builtin_trap(); }\n")
+if(TARGET LLVMExtensions)
+  set_target_properties(LLVMExtensions PROPERTIES INTERFACE_LINK_LIBRARIES LLVMSupport)
+endif()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/lld_targets.c CONTENT "${stubs}" @ONLY)
+add_library(attn_lld_targets STATIC ${PROJECT_BINARY_DIR}/lld_targets.c)
+
 add_library(attn_lld INTERFACE)
-target_link_libraries(attn_lld INTERFACE ${ATTN_LLD_LIBS} ${ATTN_LLD_DEPS})
+target_link_libraries(attn_lld INTERFACE ${ATTN_LLD_LIBS} attn_lld_targets ${ATTN_LLD_DEPS})

@@ -37,7 +37,8 @@ CompileResult compile(const Spec &spec, const std::string &stage,
 /// attn_<variant>__<target, '-' as '_'>.
 std::string kernelSymbol(const std::string &variant, const std::string &target);
 
-/// The C header that goes with the objects of these variants and targets.
+/// The C header that goes with the objects of these variants and targets
+/// (names as `resolveTarget` gives them).
 std::string emitHeader(const std::vector<Spec> &specs,
                        const std::vector<std::string> &targets);
 
@@ -46,6 +47,12 @@ std::string emitHeader(const std::vector<Spec> &specs,
 std::vector<Diagnostic> compileBundle(const std::vector<Spec> &specs,
                                       const std::vector<std::string> &targets,
                                       const std::string &plan,
+                                      const std::string &path);
+
+/// One relocatable object with the kernels of all variants for one target,
+/// written whole to `path` or not at all.
+std::vector<Diagnostic> compileObject(const std::vector<Spec> &specs,
+                                      const CompileOptions &options,
                                       const std::string &path);
 
 /// Compiles in memory and returns a kernel that lives as long as the process.
@@ -62,6 +69,11 @@ struct TargetState {
   std::string missing;
 };
 std::vector<TargetState> targetStates();
+
+/// The name of the target that `name` stands for ("host": the best that runs
+/// here); empty, with a diagnostic, if there is none.
+std::string resolveTarget(const std::string &name,
+                          std::vector<Diagnostic> &diagnostics);
 
 /// A text that differs whenever generated code may differ.
 std::string compilerVersion();

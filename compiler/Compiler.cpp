@@ -1,0 +1,164 @@
+//===- compiler/Compiler.cpp - From a Spec to code ------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Compiler.h"
+#include "compiler/Codegen.h"
+#include "compiler/Link.h"
+#include "compiler/Pipeline.h"
+#include "llvm/IR/LLVMContext.h"
+#include <set>
+
+namespace attn {
+
+std::string kernelSymbol(const std::string &variant,
+                         const std::string &target) {
+  std::string symbol = "attn_" + variant + "__" + target;
+  for (char &c : symbol)
+    if (c == '-' || c == '.')
+      c = '_';
+  return symbol;
+}
+
+const Target *findTarget(const std::string &name,
+                         std::vector<Diagnostic> &diagnostics) {
+  if (const Target *target = findTarget(name))
+    return target;
+  std::string known = "host";
+  for (const Target *target : targets())
+    known += ", " + target->info().name;
+  diagnostics.push_back({{}, "there is no target '" + name + "'", known});
+  return nullptr;
+}
+
+std::string compileKernel(const Spec &spec, const Target &target,
+                          const std::string &plan, CodeKind kind,
+                          std::vector<Diagnostic> &diagnostics) {
+  size_t before = diagnostics.size();
+  llvm::LLVMContext context;
+  collectDiagnostics(context, diagnostics);
+  KernelFacts facts;
+  std::unique_ptr<llvm::Module> module =
+      lowerToLLVMIR(spec, target, plan, context, facts, diagnostics);
+  if (!module) {
+    if (diagnostics.size() == before)
+      diagnostics.push_back(internalError("a stage failed without a reason"));
+    return {};
+  }
+  if (!addDescriptor(*module, spec, target.info(), facts, diagnostics))
+    return {};
+  return emitCode(*module, target, kind, diagnostics);
+}
+
+CompileResult compile(const Spec &spec, const std::string &stage,
+                      const CompileOptions &options) {
+  CompileResult result;
+  const Target *target = findTarget(options.target, result.diagnostics);
+  if (!target)
+    return result;
+  if (stage == "attn" || stage == "plan" || stage == "tile" ||
+      stage == "target")
+    result.data =
+        emitMLIR(spec, *target, options.plan, stage, result.diagnostics);
+  else if (stage == "llvm")
+    result.data = compileKernel(spec, *target, options.plan, CodeKind::LLVM,
+                                result.diagnostics);
+  else if (stage == "asm")
+    result.data = compileKernel(spec, *target, options.plan, CodeKind::Assembly,
+                                result.diagnostics);
+  else if (stage == "obj")
+    result.data = compileKernel(spec, *target, options.plan, CodeKind::Object,
+                                result.diagnostics);
+  else
+    result.diagnostics.push_back({{},
+                                  "there is no stage '" + stage + "'",
+                                  "attn, plan, tile, target, llvm, asm, obj"});
+  if (result.data.empty() && result.ok())
+    result.diagnostics.push_back(
+        internalError("stage '" + stage + "' failed without a reason"));
+  return result;
+}
+
+/// The targets of a list without repetition ("host" may be one of the others).
+static std::vector<const Target *>
+findTargets(const std::vector<std::string> &names,
+            std::vector<Diagnostic> &diagnostics) {
+  std::vector<const Target *> found;
+  std::set<const Target *> seen;
+  for (const std::string &name : names)
+    if (const Target *target = findTarget(name, diagnostics))
+      if (seen.insert(target).second)
+        found.push_back(target);
+  if (found.empty() && diagnostics.empty())
+    diagnostics.push_back({{}, "no target is named", "a list such as 'host'"});
+  return found;
+}
+
+static bool checkNames(const std::vector<Spec> &specs,
+                       std::vector<Diagnostic> &diagnostics) {
+  if (specs.empty())
+    diagnostics.push_back({{}, "there is no variant to compile", ""});
+  std::set<std::string> names;
+  for (const Spec &spec : specs)
+    if (!names.insert(spec.name).second)
+      diagnostics.push_back({spec.where,
+                             "two variants are named '" + spec.name + "'",
+                             "each kernel of a file has a name of its own"});
+  return diagnostics.empty();
+}
+
+std::vector<Diagnostic> compileBundle(const std::vector<Spec> &specs,
+                                      const std::vector<std::string> &targets,
+                                      const std::string &plan,
+                                      const std::string &path) {
+  std::vector<Diagnostic> diagnostics;
+  std::vector<const Target *> chosen = findTargets(targets, diagnostics);
+  if (!checkNames(specs, diagnostics))
+    return diagnostics;
+  std::vector<std::string> objects, symbols;
+  for (const Spec &spec : specs)
+    for (const Target *target : chosen) {
+      objects.push_back(
+          compileKernel(spec, *target, plan, CodeKind::Object, diagnostics));
+      symbols.push_back(kernelSymbol(spec.name, target->info().name));
+    }
+  if (!diagnostics.empty())
+    return diagnostics;
+  objects.push_back(emitBundleTable(symbols, *chosen.front(), diagnostics));
+  if (diagnostics.empty())
+    linkShared(objects, ATTN_BUNDLE_SYMBOL, path, diagnostics);
+  return diagnostics;
+}
+
+std::vector<Diagnostic> compileObject(const std::vector<Spec> &specs,
+                                      const CompileOptions &options,
+                                      const std::string &path) {
+  std::vector<Diagnostic> diagnostics;
+  const Target *target = findTarget(options.target, diagnostics);
+  if (!checkNames(specs, diagnostics))
+    return diagnostics;
+  std::vector<std::string> objects;
+  for (const Spec &spec : specs)
+    objects.push_back(compileKernel(spec, *target, options.plan,
+                                    CodeKind::Object, diagnostics));
+  if (diagnostics.empty())
+    linkRelocatable(objects, path, diagnostics);
+  return diagnostics;
+}
+
+std::string resolveTarget(const std::string &name,
+                          std::vector<Diagnostic> &diagnostics) {
+  const Target *target = findTarget(name, diagnostics);
+  return target ? target->info().name : std::string();
+}
+
+std::vector<TargetState> targetStates() {
+  std::vector<TargetState> states;
+  for (const Target *target : targets())
+    states.push_back({target->info().name, target->info().features,
+                      target->runsHere(), target->missingHere()});
+  return states;
+}
+
+} // namespace attn

@@ -1,0 +1,169 @@
+//===- compiler/Descriptor.cpp - attn_abi.h's structs as IR ---------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Descriptor.h"
+#include "compiler/Codegen.h"
+#include "compiler/Compiler.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/GlobalVariable.h"
+
+using namespace llvm;
+
+namespace attn {
+
+StructType *kernelStructType(LLVMContext &context) {
+  llvm::Type *ptr = PointerType::getUnqual(context);
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+  return StructType::get(context, {
+                                      i32, i32,           // versions
+                                      ptr, ptr, ptr, ptr, // texts
+                                      ptr,                // run
+                                      i64, i64, i64, i64, // heads and widths
+                                      i32, i32, i32, i32, // types, preference
+                                      i64, i64, i64,      // items
+                                      i64,                // scratch_bytes
+                                      i32, i32,           // n_params, reserved
+                                  });
+}
+
+StructType *bundleTableStructType(LLVMContext &context) {
+  llvm::Type *ptr = PointerType::getUnqual(context);
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  return StructType::get(context, {i32, i32, i32, i32, ptr, ptr});
+}
+
+static Constant *addString(Module &module, StringRef text) {
+  Constant *bytes = ConstantDataArray::getString(module.getContext(), text);
+  auto *global =
+      new GlobalVariable(module, bytes->getType(), true,
+                         GlobalValue::PrivateLinkage, bytes, "attn.text");
+  global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+  global->setAlignment(llvm::Align(1));
+  return global;
+}
+
+static std::optional<attn_dtype> dtypeOf(attn::Type type) {
+  switch (type) {
+  case attn::Type::F32:
+    return ATTN_F32;
+  case attn::Type::F16:
+    return ATTN_F16;
+  case attn::Type::BF16:
+    return ATTN_BF16;
+  default:
+    return std::nullopt;
+  }
+}
+
+bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
+                   const KernelFacts &facts,
+                   std::vector<Diagnostic> &diagnostics) {
+  LLVMContext &context = module.getContext();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+  llvm::Type *ptr = PointerType::getUnqual(context);
+
+  Function *run = module.getFunction(kKernelFunction);
+  auto *runType = FunctionType::get(llvm::Type::getVoidTy(context),
+                                    {ptr, i64, i64, ptr}, false);
+  if (!run || run->isDeclaration() || run->getFunctionType() != runType) {
+    diagnostics.push_back(internalError(std::string("the stages left no '") +
+                                        kKernelFunction +
+                                        "' of the agreed type"));
+    return false;
+  }
+  std::optional<attn_dtype> q = dtypeOf(spec.qType), kv = dtypeOf(spec.kvType),
+                            out = dtypeOf(spec.outType);
+  if (!q || !kv || !out) {
+    diagnostics.push_back({spec.placeOf("type"),
+                           std::string("a kernel can't take tensors of type ") +
+                               name(!q    ? spec.qType
+                                    : !kv ? spec.kvType
+                                          : spec.outType),
+                           "f32, f16 or bf16"});
+    return false;
+  }
+  for (GlobalValue &value : module.global_values())
+    if (!value.isDeclaration()) {
+      value.setVisibility(GlobalValue::DefaultVisibility);
+      value.setLinkage(GlobalValue::InternalLinkage);
+    }
+  const std::string symbol = kernelSymbol(spec.name, target.name);
+  run->setName(symbol + "_run"); // what a profiler shows
+
+  auto int32 = [&](int64_t value) {
+    return ConstantInt::getSigned(i32, value);
+  };
+  auto int64 = [&](int64_t value) {
+    return ConstantInt::getSigned(i64, value);
+  };
+  auto text = [&](StringRef value) { return addString(module, value); };
+  Constant *fields[] = {
+      int32(ATTN_ABI_VERSION),
+      int32(sizeof(attn_kernel)),
+      text(spec.name),
+      text(target.name),
+      text(target.features),
+      text(print(spec)),
+      run,
+      int64(spec.heads),
+      int64(spec.kvHeads),
+      int64(spec.qkDim),
+      int64(spec.valueDim),
+      int32(*q),
+      int32(*kv),
+      int32(*out),
+      int32(target.preference),
+      int64(facts.itemGroups),
+      int64(facts.itemHeads),
+      int64(facts.itemRows),
+      int64(facts.scratchBytes),
+      int32(int64_t(spec.params.size())),
+      int32(0),
+  };
+  StructType *type = kernelStructType(context);
+  auto *descriptor = new GlobalVariable(
+      module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage,
+      ConstantStruct::get(type, fields), symbol);
+  descriptor->setAlignment(llvm::Align(8));
+  return true;
+}
+
+void addBundleTable(Module &module, const std::vector<std::string> &symbols) {
+  LLVMContext &context = module.getContext();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::Type *ptr = PointerType::getUnqual(context);
+  StructType *kernel = kernelStructType(context);
+  SmallVector<Constant *> kernels;
+  for (const std::string &symbol : symbols) {
+    auto *global =
+        new GlobalVariable(module, kernel, /*isConstant=*/true,
+                           GlobalValue::ExternalLinkage, nullptr, symbol);
+    // Bound inside the bundle, whatever else the process has loaded.
+    global->setVisibility(GlobalValue::HiddenVisibility);
+    kernels.push_back(global);
+  }
+  auto *listType = ArrayType::get(ptr, kernels.size());
+  auto *list =
+      new GlobalVariable(module, listType, true, GlobalValue::PrivateLinkage,
+                         ConstantArray::get(listType, kernels), "attn.kernels");
+  auto int32 = [&](uint32_t value) { return ConstantInt::get(i32, value); };
+  StructType *type = bundleTableStructType(context);
+  Constant *fields[] = {
+      int32(ATTN_BUNDLE_MAGIC),
+      int32(ATTN_ABI_VERSION),
+      int32(sizeof(attn_bundle_table)),
+      int32(uint32_t(symbols.size())),
+      list,
+      addString(module, "attnc " + compilerVersion()),
+  };
+  auto *table = new GlobalVariable(
+      module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage,
+      ConstantStruct::get(type, fields), ATTN_BUNDLE_SYMBOL);
+  table->setAlignment(llvm::Align(8));
+}
+
+} // namespace attn

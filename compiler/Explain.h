@@ -1,0 +1,41 @@
+//===- compiler/Explain.h - What a kernel will do, in numbers -------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_EXPLAIN_H
+#define ATTNC_COMPILER_EXPLAIN_H
+
+#include "compiler/Compiler.h"
+#include "dsl/Spec.h"
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// The work of one batch entry. Pairs and tiles are counted per query head
+/// (the mean over heads, rounded).
+struct Explanation {
+  int64_t visitedPairs = 0; ///< pairs whose score is computed
+  int64_t allowedPairs = 0; ///< pairs with the mask true
+  int64_t fullTiles = 0;    ///< tiles computed without the mask
+  int64_t partialTiles = 0; ///< tiles computed with it
+  int64_t skippedTiles = 0; ///< tiles not computed
+  double flops = 0; ///< 2 (qk + value width) an allowed pair, over all heads
+  double bytes = 0; ///< Q, K, V read once and O written once, over all heads
+  std::string plan; ///< as `--plan` takes it
+  std::vector<std::string> reasons;
+  std::vector<Diagnostic> diagnostics;
+  bool ok() const { return diagnostics.empty(); }
+};
+
+/// Lengths are those of every sequence. Does not compile; time does not grow
+/// with the number of pairs.
+Explanation explain(const Spec &spec, const CompileOptions &options,
+                    int64_t qLen, int64_t kvLen);
+
+} // namespace attn
+
+#endif
