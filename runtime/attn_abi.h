@@ -117,7 +117,8 @@ typedef struct attnc_request {
 } attnc_request;
 
 /* Compiles a text to a bundle (a shared library) written whole to `out_path`
- * or not at all. Returns 0; else nonzero and *error is a text to be given to
+ * or not at all; an `out_path` /proc/self/fd/N names an open, empty file of the
+ * caller's, which is written in place. Returns 0; else nonzero and *error is a text to be given to
  * attnc_free. Thread-safe; never throws, never exits. */
 typedef int (*attnc_compile_fn)(const attnc_request *request,
                                 const char *out_path, char **error);

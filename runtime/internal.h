@@ -1,0 +1,180 @@
+/*===- runtime/internal.h - What the runtime's files share ----------------===*
+ *
+ * Part of attnc. Apache-2.0.
+ *
+ *===----------------------------------------------------------------------===*/
+#ifndef ATTN_INTERNAL_H
+#define ATTN_INTERNAL_H
+
+#include "attn.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*--- error.c ---------------------------------------------------------------*/
+
+/* Writes a formatted reason (error may be NULL) and returns `code`. */
+__attribute__((format(printf, 3, 4))) int attn_fail(attn_error *error, int code,
+                                                    const char *format, ...);
+/* Marks success and returns ATTN_OK. */
+int attn_succeed(attn_error *error);
+
+/* Text that is put together in a fixed buffer; what does not fit is cut. */
+struct attn_text {
+  char *data;
+  size_t size, used;
+};
+__attribute__((format(printf, 2, 3))) void attn_append(struct attn_text *text,
+                                                       const char *format, ...);
+
+/* Copies a caller's versioned struct into `own` (size bytes, set to zero
+ * first). Refuses a size of 0 and unknown fields that are set. */
+int attn_copy_struct(void *own, size_t size, const void *given,
+                     const char *name, attn_error *error);
+
+/*--- elf.c -----------------------------------------------------------------*/
+
+/* Checks that the open file is a whole shared object for this machine: every
+ * segment and the section table lie inside the first `size` bytes. `name` is
+ * for messages. */
+int attn_elf_check(int fd, uint64_t size, const char *name, attn_error *error);
+
+/*--- bundle.c --------------------------------------------------------------*/
+
+struct attn_bundle {
+  void *handle; /* of dlopen; NULL: static */
+  int fd;       /* kept open where the library was loaded by its descriptor */
+  size_t n_kernels;
+  const attn_kernel *const *kernels;
+  const attn_kernel **owned; /* a static bundle's copy of the array */
+  const char *producer;
+  /* Only for bundles of attn_jit, guarded by its lock. */
+  struct attn_jit_entry *jit;
+};
+
+/* Loads the open file, whose bundle is its first `size` bytes. `path` names it
+ * for messages and for dlopen; NULL loads by descriptor alone. The descriptor
+ * is closed, or kept by the bundle. */
+int attn_bundle_load(int fd, uint64_t size, const char *path,
+                     attn_bundle **bundle, attn_error *error);
+/* Ends a bundle whatever refers to it. */
+void attn_bundle_destroy(attn_bundle *bundle);
+/* Checks one kernel's descriptor. */
+int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
+                      attn_error *error);
+
+/*--- pick.c ----------------------------------------------------------------*/
+
+/* Appends, comma separated, the features that this machine lacks. Returns
+ * their number. */
+size_t attn_missing_features(const char *features, struct attn_text *text);
+
+/*--- tensor.c --------------------------------------------------------------*/
+
+/* Checks all tensors against the kernel and fills `call`, except for the
+ * lengths, and `*items`, the number of work items. */
+int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
+                       int layout, attn_call *call, int64_t *items,
+                       attn_error *error);
+/* Copies a checked lengths tensor to `lens` (call->batch values), each from 0
+ * to `limit`. */
+int attn_read_lens(const DLTensor *tensor, const char *name, int64_t limit,
+                   int64_t *lens, attn_error *error);
+
+/*--- pool.c ----------------------------------------------------------------*/
+
+/* Runs body(arg, i) for i in 0..n-1. With `bytes` not 0, *scratch is set,
+ * before any body runs, to that much memory of the pool's, aligned to 64 and
+ * the caller's until the function returns. False: out of memory, nothing ran.
+ */
+bool attn_pool_run(attn_pool *pool, size_t n, size_t bytes, char **scratch,
+                   void (*body)(void *arg, size_t index), void *arg);
+/* CPUs that this process may use, at least 1. */
+size_t attn_cpu_count(void);
+
+/*--- sha256.c --------------------------------------------------------------*/
+
+struct attn_sha256 {
+  uint32_t state[8];
+  uint64_t bytes;
+  uint8_t block[64];
+};
+void attn_sha256_init(struct attn_sha256 *hash);
+void attn_sha256_update(struct attn_sha256 *hash, const void *data,
+                        size_t size);
+void attn_sha256_final(struct attn_sha256 *hash, uint8_t digest[32]);
+
+/*--- compiler.c ------------------------------------------------------------*/
+
+/* The compiler library as found on disk and, later, loaded. One a path; they
+ * live as long as the process. */
+struct attn_compiler;
+/* Says which library would be used, without loading it if that can be. */
+int attn_compiler_find(const char *option, struct attn_compiler **compiler,
+                       attn_error *error);
+/* Adds what identifies the library to a hash. */
+void attn_compiler_hash(struct attn_compiler *compiler,
+                        struct attn_sha256 *hash);
+/* The version it tells of itself, or NULL while it is not loaded. */
+const char *attn_compiler_version(struct attn_compiler *compiler);
+/* Loads it if need be and compiles to `out_path`. *version is its version. */
+int attn_compiler_run(struct attn_compiler *compiler,
+                      const attnc_request *request, const char *out_path,
+                      const char **version, attn_error *error);
+
+/*--- cache.c ---------------------------------------------------------------*/
+
+/* A key in hexadecimal. */
+struct attn_key {
+  char hex[65];
+};
+
+/* An open cache directory. */
+struct attn_cache {
+  int dirfd;
+  char *path;
+};
+/* Opens (and creates) a cache directory; NULL: the default one. */
+int attn_cache_open(const char *dir, struct attn_cache *cache,
+                    attn_error *error);
+void attn_cache_close(struct attn_cache *cache);
+
+enum attn_cache_state { ATTN_CACHE_HIT, ATTN_CACHE_MISS, ATTN_CACHE_DAMAGED };
+/* Looks an entry up and verifies all of it. On a hit, *fd is open and the
+ * caller's, *size is the length of the bundle in it. `version` is the
+ * compiler's, NULL if not known; an entry of another version is a miss. */
+enum attn_cache_state attn_cache_lookup(const struct attn_cache *cache,
+                                        const struct attn_key *key,
+                                        const char *version, int *fd,
+                                        uint64_t *size);
+/* Locks an entry for writing, waiting for another writer of any process up to
+ * `seconds`. *lock is then to be given to store or unlock. */
+int attn_cache_lock(const struct attn_cache *cache, const struct attn_key *key,
+                    double seconds, int *lock, attn_error *error);
+/* Gives a lock back without an entry. */
+void attn_cache_unlock(const struct attn_cache *cache,
+                       const struct attn_key *key, int lock);
+/* Writes the entry from the file `bundle`, whole or not at all, gives the lock
+ * back, and removes leftovers of writers that died. */
+int attn_cache_store(const struct attn_cache *cache, const struct attn_key *key,
+                     int lock, int bundle, const char *version,
+                     const char *description, attn_error *error);
+/* dir/key.so; to be freed, NULL if out of memory. */
+char *attn_cache_entry_path(const struct attn_cache *cache,
+                            const struct attn_key *key);
+
+/*--- jit.c -----------------------------------------------------------------*/
+
+/* Drops one reference to a bundle of attn_jit. */
+void attn_jit_release(attn_bundle *bundle);
+/* The key of a request; exposed for the tests. */
+void attn_jit_key(const attnc_request *request, struct attn_compiler *compiler,
+                  struct attn_key *key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,336 @@
+/*===- runtime/tensor.c - From DLPack tensors to a kernel's call ----------===*
+ *
+ * Part of attnc. Apache-2.0.
+ *
+ * Nothing reaches a kernel unchecked: a kernel computes addresses from what is
+ * found here, in 64 bits and without looking again.
+ *
+ *===----------------------------------------------------------------------===*/
+#include "internal.h"
+#include <stdio.h>
+#include <string.h>
+
+/* A tensor in the order batch, head, token, column, whatever its layout. */
+struct view {
+  const char *name;
+  int rank;
+  const int *axis; /* which dimension of the tensor holds each role */
+  char *data;
+  int64_t extent[4];
+  int64_t stride[4];
+};
+
+static const int axes_bhtd[4] = {0, 1, 2, 3};
+static const int axes_bthd[4] = {0, 2, 1, 3};
+
+static const char *role_name(const struct view *view, int role) {
+  static const char *const q_names[] = {"batch", "heads", "queries", "width"};
+  static const char *const k_names[] = {"batch", "kv heads", "keys", "width"};
+  bool of_keys = view->name[0] == 'k' || view->name[0] == 'v';
+  return of_keys ? k_names[role] : q_names[role];
+}
+
+static DLDataType dl_type(int32_t type) {
+  switch (type) {
+  case ATTN_F16:
+    return (DLDataType){kDLFloat, 16, 1};
+  case ATTN_BF16:
+    return (DLDataType){kDLBfloat, 16, 1};
+  default:
+    return (DLDataType){kDLFloat, 32, 1};
+  }
+}
+
+static bool same_type(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+struct type_name {
+  char text[40];
+};
+
+static struct type_name name_type(DLDataType type) {
+  static const char *const codes[] = {"i", "u", "f", "handle", "bf", "complex"};
+  struct type_name name;
+  if (type.code < sizeof codes / sizeof codes[0])
+    snprintf(name.text, sizeof name.text, "%s%u", codes[type.code], type.bits);
+  else
+    snprintf(name.text, sizeof name.text, "type code %u of %u bits", type.code,
+             type.bits);
+  if (type.lanes != 1) {
+    size_t used = strlen(name.text);
+    snprintf(name.text + used, sizeof name.text - used, "x%u", type.lanes);
+  }
+  return name;
+}
+
+/* What every tensor has to satisfy, whatever its rank. */
+static int check_common(const DLTensor *tensor, const char *name, int rank,
+                        attn_error *error) {
+  if (tensor->device.device_type != kDLCPU)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s' is on DLPack device type %d, must be on the "
+                     "CPU (%d)",
+                     name, (int)tensor->device.device_type, (int)kDLCPU);
+  if (tensor->ndim != rank)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s' has %d dimensions, must have %d", name,
+                     tensor->ndim, rank);
+  if (!tensor->shape)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT, "tensor '%s' has no shape",
+                     name);
+  for (int i = 0; i < rank; ++i)
+    if (tensor->shape[i] < 0)
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s', dimension %d: the extent is %lld, must "
+                       "not be negative",
+                       name, i, (long long)tensor->shape[i]);
+  return ATTN_OK;
+}
+
+/* The strides, in elements: as given, or those of a compact tensor. */
+static int get_strides(const DLTensor *tensor, const char *name, int rank,
+                       int64_t *strides, attn_error *error) {
+  if (tensor->strides) {
+    memcpy(strides, tensor->strides, (size_t)rank * sizeof *strides);
+    return ATTN_OK;
+  }
+  int64_t stride = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    strides[i] = stride;
+    int64_t extent = tensor->shape[i] ? tensor->shape[i] : 1;
+    if (__builtin_mul_overflow(stride, extent, &stride))
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s', dimension %d: with the extent %lld there "
+                       "are more elements than 64 bits can count",
+                       name, i, (long long)extent);
+  }
+  return ATTN_OK;
+}
+
+/* Checks that every element has an address, and that it is aligned. */
+static int check_memory(const DLTensor *tensor, const char *name, int rank,
+                        const int64_t *strides, char **data,
+                        attn_error *error) {
+  int64_t bytes = tensor->dtype.bits / 8;
+  bool empty = false;
+  for (int i = 0; i < rank; ++i)
+    empty |= tensor->shape[i] == 0;
+  *data = NULL;
+  if (empty)
+    return ATTN_OK;
+  if (!tensor->data)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s' has no data (NULL) but is not empty", name);
+  uintptr_t base;
+  if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset,
+                             &base))
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s': byte_offset %llu lies outside the address "
+                     "space",
+                     name, (unsigned long long)tensor->byte_offset);
+  if (base % (uintptr_t)bytes)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s': the data is at %p, must be aligned to its "
+                     "elements of %lld bytes",
+                     name, (void *)base, (long long)bytes);
+  int64_t low = 0, high = bytes; /* bytes from `base` */
+  for (int i = 0; i < rank; ++i) {
+    int64_t span = 0;
+    bool bad = __builtin_mul_overflow(tensor->shape[i] - 1, strides[i], &span);
+    bad |= __builtin_mul_overflow(span, bytes, &span);
+    int64_t *end = span < 0 ? &low : &high;
+    bad |= __builtin_add_overflow(*end, span, end);
+    bad |= low < 0 && (uintptr_t)0 - (uintptr_t)low > base;
+    bad |= (uintptr_t)high > UINTPTR_MAX - base;
+    if (bad)
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s', dimension %d: the extent %lld with the "
+                       "stride %lld reaches outside the address space",
+                       name, i, (long long)tensor->shape[i],
+                       (long long)strides[i]);
+  }
+  *data = (char *)base;
+  return ATTN_OK;
+}
+
+static int make_view(struct view *view, const DLTensor *tensor, int32_t type,
+                     bool output, attn_error *error) {
+  const char *name = view->name;
+  if (!tensor)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT, "tensor '%s' is missing",
+                     name);
+  int status = check_common(tensor, name, view->rank, error);
+  if (status)
+    return status;
+  DLDataType wanted = dl_type(type);
+  if (!same_type(tensor->dtype, wanted))
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s' has elements of type %s, must be %s", name,
+                     name_type(tensor->dtype).text, name_type(wanted).text);
+  int64_t strides[4];
+  status = get_strides(tensor, name, view->rank, strides, error);
+  if (!status)
+    status =
+        check_memory(tensor, name, view->rank, strides, &view->data, error);
+  if (status)
+    return status;
+  for (int role = 0; role < view->rank; ++role) {
+    int axis = view->axis[role];
+    view->extent[role] = tensor->shape[axis];
+    view->stride[role] = strides[axis];
+    if (output && view->data && view->extent[role] > 1 && !strides[axis])
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s', dimension %d (%s): the stride is 0 over "
+                       "an extent of %lld; an output needs a place for each "
+                       "element",
+                       name, axis, role_name(view, role),
+                       (long long)view->extent[role]);
+  }
+  return ATTN_OK;
+}
+
+/* One extent against what it has to be, and who says so. */
+static int check_extent(const struct view *view, int role, int64_t wanted,
+                        const char *because, attn_error *error) {
+  if (view->extent[role] == wanted)
+    return ATTN_OK;
+  return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                   "tensor '%s', dimension %d (%s): the extent is %lld, must "
+                   "be %lld (%s)",
+                   view->name, view->axis[role], role_name(view, role),
+                   (long long)view->extent[role], (long long)wanted, because);
+}
+
+static int check_lens(const DLTensor *tensor, const char *name, int64_t batch,
+                      attn_error *error) {
+  if (!tensor)
+    return ATTN_OK;
+  int status = check_common(tensor, name, 1, error);
+  if (status)
+    return status;
+  if (tensor->dtype.code != kDLInt || tensor->dtype.lanes != 1 ||
+      (tensor->dtype.bits != 32 && tensor->dtype.bits != 64))
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s' has elements of type %s, must be i32 or i64",
+                     name, name_type(tensor->dtype).text);
+  if (tensor->shape[0] != batch)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor '%s', dimension 0 (batch): the extent is %lld, "
+                     "must be %lld (as in 'q')",
+                     name, (long long)tensor->shape[0], (long long)batch);
+  int64_t stride;
+  char *data;
+  status = get_strides(tensor, name, 1, &stride, error);
+  return status ? status : check_memory(tensor, name, 1, &stride, &data, error);
+}
+
+int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
+                       int layout, attn_call *call, int64_t *items,
+                       attn_error *error) {
+  const int *axis = layout == ATTN_BTHD ? axes_bthd : axes_bhtd;
+  struct view q = {.name = "q", .rank = 4, .axis = axis};
+  struct view k = {.name = "k", .rank = 4, .axis = axis};
+  struct view v = {.name = "v", .rank = 4, .axis = axis};
+  struct view o = {.name = "o", .rank = 4, .axis = axis};
+  struct view lse = {.name = "lse", .rank = 3, .axis = axis};
+  int status = make_view(&q, tensors->q, kernel->q_type, false, error);
+  if (!status)
+    status = make_view(&k, tensors->k, kernel->kv_type, false, error);
+  if (!status)
+    status = make_view(&v, tensors->v, kernel->kv_type, false, error);
+  if (!status)
+    status = make_view(&o, tensors->o, kernel->out_type, true, error);
+  if (!status && tensors->lse)
+    status = make_view(&lse, tensors->lse, ATTN_F32, true, error);
+  if (status)
+    return status;
+
+  int64_t batch = q.extent[0], q_len = q.extent[2], kv_len = k.extent[2];
+  const struct {
+    const struct view *view;
+    int role;
+    int64_t wanted;
+    const char *because;
+  } rules[] = {
+      {&q, 1, kernel->heads, "heads of the variant"},
+      {&q, 3, kernel->qk_dim, "query/key width of the variant"},
+      {&k, 0, batch, "as in 'q'"},
+      {&k, 1, kernel->kv_heads, "kv_heads of the variant"},
+      {&k, 3, kernel->qk_dim, "query/key width of the variant"},
+      {&v, 0, batch, "as in 'q'"},
+      {&v, 1, kernel->kv_heads, "kv_heads of the variant"},
+      {&v, 2, kv_len, "as in 'k'"},
+      {&v, 3, kernel->value_dim, "value width of the variant"},
+      {&o, 0, batch, "as in 'q'"},
+      {&o, 1, kernel->heads, "heads of the variant"},
+      {&o, 2, q_len, "as in 'q'"},
+      {&o, 3, kernel->value_dim, "value width of the variant"},
+      {&lse, 0, batch, "as in 'q'"},
+      {&lse, 1, kernel->heads, "heads of the variant"},
+      {&lse, 2, q_len, "as in 'q'"},
+  };
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; ++i) {
+    if (rules[i].view == &lse && !tensors->lse)
+      continue;
+    status = check_extent(rules[i].view, rules[i].role, rules[i].wanted,
+                          rules[i].because, error);
+    if (status)
+      return status;
+  }
+  status = check_lens(tensors->q_lens, "q_lens", batch, error);
+  if (!status)
+    status = check_lens(tensors->kv_lens, "kv_lens", batch, error);
+  if (status)
+    return status;
+
+  *call = (attn_call){.q = q.data,
+                      .k = k.data,
+                      .v = v.data,
+                      .o = o.data,
+                      .lse = tensors->lse ? (float *)(void *)lse.data : NULL,
+                      .batch = batch,
+                      .q_len = q_len,
+                      .kv_len = kv_len};
+  memcpy(call->q_stride, q.stride, sizeof call->q_stride);
+  memcpy(call->k_stride, k.stride, sizeof call->k_stride);
+  memcpy(call->v_stride, v.stride, sizeof call->v_stride);
+  memcpy(call->o_stride, o.stride, sizeof call->o_stride);
+  memcpy(call->lse_stride, lse.stride, sizeof call->lse_stride);
+
+  /* Half the range is left free, so that counting past the end is safe. */
+  *items = 0;
+  if (!batch || !q_len || !kernel->heads)
+    return ATTN_OK;
+  int64_t rows, n;
+  if (__builtin_mul_overflow(q_len, kernel->item_heads, &rows) ||
+      __builtin_mul_overflow((rows - 1) / kernel->item_rows + 1,
+                             kernel->item_groups, &n) ||
+      __builtin_mul_overflow(n, batch, &n) || n > INT64_MAX / 2)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor 'q': %lld x %lld x %lld (batch, heads, queries) "
+                     "is more work than 64 bits can count",
+                     (long long)batch, (long long)kernel->heads,
+                     (long long)q_len);
+  *items = rows > 0 ? n : 0;
+  return ATTN_OK;
+}
+
+int attn_read_lens(const DLTensor *tensor, const char *name, int64_t limit,
+                   int64_t *lens, attn_error *error) {
+  int64_t stride = tensor->strides ? tensor->strides[0] : 1;
+  const char *data = (const char *)tensor->data + tensor->byte_offset;
+  for (int64_t b = 0; b < tensor->shape[0]; ++b) {
+    if (tensor->dtype.bits == 64)
+      lens[b] = ((const int64_t *)(const void *)data)[b * stride];
+    else
+      lens[b] = ((const int32_t *)(const void *)data)[b * stride];
+    if (lens[b] < 0 || lens[b] > limit)
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s', dimension 0 (batch): entry %lld is %lld, "
+                       "must be from 0 to %lld",
+                       name, (long long)b, (long long)lens[b],
+                       (long long)limit);
+  }
+  return ATTN_OK;
+}
