@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/Compiler.h"
 #include "compiler/Codegen.h"
+#include "compiler/FatalErrors.h"
 #include "compiler/Link.h"
 #include "compiler/Pipeline.h"
 #include "llvm/IR/LLVMContext.h"
@@ -32,9 +33,9 @@ const Target *findTarget(const std::string &name,
   return nullptr;
 }
 
-std::string compileKernel(const Spec &spec, const Target &target,
-                          const std::string &plan, CodeKind kind,
-                          std::vector<Diagnostic> &diagnostics) {
+static std::string compileInOneContext(const Spec &spec, const Target &target,
+                                       const std::string &plan, CodeKind kind,
+                                       std::vector<Diagnostic> &diagnostics) {
   size_t before = diagnostics.size();
   llvm::LLVMContext context;
   collectDiagnostics(context, diagnostics);
@@ -49,6 +50,18 @@ std::string compileKernel(const Spec &spec, const Target &target,
   if (!addDescriptor(*module, spec, target.info(), facts, diagnostics))
     return {};
   return emitCode(*module, target, kind, diagnostics);
+}
+
+std::string compileKernel(const Spec &spec, const Target &target,
+                          const std::string &plan, CodeKind kind,
+                          std::vector<Diagnostic> &diagnostics) {
+  std::string code;
+  survivingFatalErrors(
+      [&] {
+        code = compileInOneContext(spec, target, plan, kind, diagnostics);
+      },
+      diagnostics);
+  return code;
 }
 
 CompileResult compile(const Spec &spec, const std::string &stage,

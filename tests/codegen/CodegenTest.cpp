@@ -9,12 +9,14 @@
 #include "compiler/Calibrate.h"
 #include "compiler/Compiler.h"
 #include "compiler/Descriptor.h"
+#include "compiler/FatalErrors.h"
 #include "compiler/Link.h"
 #include "compiler/Loader.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/DataLayout.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 #include <atomic>
@@ -297,12 +299,38 @@ TEST(Object, IsTheSameEachTime) {
 TEST(Codegen, ErrorsOfLlvmAreValues) {
   Built built = build(R"(
     define void @attn_kernel_run(ptr %c, i64 %f, i64 %l, ptr %s) {
-      call void asm sideeffect "no such instruction at all", ""()
+      %r = call i32 asm sideeffect "", "={no such register}"()
       ret void
     })",
                       "broken");
   EXPECT_TRUE(built.code.empty());
   EXPECT_NE(messages(built.diagnostics), "");
+}
+
+TEST(Codegen, FatalErrorsOfLlvmAreValues) {
+  std::vector<Diagnostic> diagnostics;
+  std::atomic<int> survived{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      std::vector<Diagnostic> own;
+      for (int i = 0; i < 10; ++i)
+        survived += !survivingFatalErrors(
+            [] { llvm::report_fatal_error("can't select this"); }, own);
+      EXPECT_EQ(own.size(), 10u);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(survived, 40);
+  // Nested: the innermost takes it, and the outer goes on.
+  EXPECT_TRUE(survivingFatalErrors(
+      [&] {
+        EXPECT_FALSE(survivingFatalErrors(
+            [] { llvm::report_fatal_error("inner"); }, diagnostics));
+      },
+      diagnostics));
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_NE(diagnostics[0].message.find("inner"), std::string::npos);
 }
 
 TEST(Codegen, KernelOfAnotherTypeIsRefused) {
