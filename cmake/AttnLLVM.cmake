@@ -11,6 +11,9 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
+# mlir-tblgen finds its includes through the directory.
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+
 set(ATTN_MLIR_LIBS
   MLIRSCFDialect MLIRVectorDialect MLIRMemRefDialect MLIRArithDialect
   MLIRMathDialect MLIRFuncDialect MLIRControlFlowDialect MLIRLLVMDialect

@@ -1,0 +1,195 @@
+//===- compiler/AttnDialect.cpp - The attn dialect ------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/AttnDialect.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "compiler/AttnOpsDialect.cpp.inc"
+#include "compiler/AttnOpsEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "compiler/AttnOpsAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/AttnOpsTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/AttnOps.cpp.inc"
+#pragma GCC diagnostic pop
+
+using namespace mlir;
+
+namespace attn {
+
+void AttnDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/AttnOps.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/AttnOpsTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/AttnOpsAttrs.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+Type TileType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type element;
+  if (parser.parseLess() ||
+      parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element) || parser.parseGreater())
+    return {};
+  if (shape.size() != 2) {
+    parser.emitError(parser.getCurrentLocation(),
+                     "a tile has 2 dimensions, not ")
+        << shape.size();
+    return {};
+  }
+  return parser.getChecked<TileType>(parser.getContext(), shape[0], shape[1],
+                                     element);
+}
+
+void TileType::print(AsmPrinter &printer) const {
+  printer << "<" << getRows() << "x" << getCols() << "x" << getElementType()
+          << ">";
+}
+
+LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t rows, int64_t cols, Type elementType) {
+  if (rows < 1 || cols < 1)
+    return emitError() << "a tile has at least one row and column, not "
+                       << rows << "x" << cols;
+  if (!isa<FloatType>(elementType))
+    return emitError() << "the elements of a tile are floats, not "
+                       << elementType;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The variant
+//===----------------------------------------------------------------------===//
+
+/// A mask region is empty, or one block over the seven i32 coordinates of a
+/// pair that yields one i1.
+static LogicalResult verifyMask(Operation *op, Region &mask) {
+  if (mask.empty())
+    return success();
+  if (!mask.hasOneBlock())
+    return op->emitOpError("mask has ")
+           << mask.getBlocks().size() << " blocks; one is allowed";
+  Block &block = mask.front();
+  if (block.getNumArguments() != kMaskArgs ||
+      !llvm::all_of(block.getArgumentTypes(),
+                    [](Type t) { return t.isInteger(32); }))
+    return op->emitOpError("mask takes (b, h, g, q, k, q_len, kv_len), all i32");
+  auto yield = dyn_cast_or_null<YieldOp>(
+      block.empty() ? nullptr : &block.back());
+  if (!yield || yield.getValues().size() != 1 ||
+      !yield.getValues()[0].getType().isInteger(1))
+    return op->emitOpError("mask must yield one i1");
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  auto positive = [&](StringRef what, int64_t value) -> LogicalResult {
+    if (value >= 1)
+      return success();
+    return emitOpError() << what << " is " << value << "; at least 1 is allowed";
+  };
+  if (failed(positive("heads", getHeads())) ||
+      failed(positive("kv_heads", getKvHeads())) ||
+      failed(positive("qk_dim", getQkDim())) ||
+      failed(positive("value_dim", getValueDim())))
+    return failure();
+  if (auto map = getKvMap()) {
+    if (map->size() != getHeads())
+      return emitOpError() << "kv_map has " << map->size() << " entries; "
+                           << getHeads() << " (heads) are needed";
+    for (int64_t kvHead : *map)
+      if (kvHead < 0 || kvHead >= int64_t(getKvHeads()))
+        return emitOpError() << "kv_map names kv head " << kvHead
+                             << "; 0 to " << getKvHeads() - 1 << " are allowed";
+  }
+  if (!std::isfinite(getScale().convertToDouble()))
+    return emitOpError("scale must be finite");
+  return success();
+}
+
+LogicalResult AttentionOp::verifyRegions() {
+  return verifyMask(getOperation(), getMask());
+}
+
+SmallVector<AttentionOp::Group> AttentionOp::groups() {
+  SmallVector<Group> result;
+  auto map = getKvMap();
+  for (int64_t head = 0, heads = getHeads(); head < heads; ++head) {
+    int64_t kvHead = map ? (*map)[head] : head * int64_t(getKvHeads()) / heads;
+    if (!result.empty() && result.back().kvHead == kvHead)
+      ++result.back().heads;
+    else
+      result.push_back({head, 1, kvHead});
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// The tile program
+//===----------------------------------------------------------------------===//
+
+static LogicalResult expectShape(Operation *op, StringRef what, TileType tile,
+                                 int64_t rows, int64_t cols) {
+  if (tile.getRows() == rows && tile.getCols() == cols)
+    return success();
+  return op->emitOpError() << what << " is " << tile << "; " << rows << "x"
+                           << cols << " is needed";
+}
+
+LogicalResult ScoresOp::verify() {
+  TileType q = getQ().getType(), k = getK().getType();
+  if (q.getCols() != k.getCols())
+    return emitOpError() << "rows of " << q.getCols() << " and of "
+                         << k.getCols() << " elements have no dot product";
+  if (failed(expectShape(*this, "the result", getScores().getType(),
+                         q.getRows(), k.getRows())))
+    return failure();
+  return verifyMask(getOperation(), getMask());
+}
+
+LogicalResult SoftmaxOp::verify() {
+  TileType scores = getScores().getType();
+  int64_t rows = scores.getRows();
+  if (getWeights().getType() != scores)
+    return emitOpError("weights and scores differ in type");
+  for (auto [what, value] :
+       {std::pair<StringRef, Value>{"max", getMax()}, {"sum", getSum()},
+        {"new_max", getNewMax()}, {"new_sum", getNewSum()},
+        {"decay", getDecay()}})
+    if (failed(expectShape(*this, what, cast<TileType>(value.getType()), rows, 1)))
+      return failure();
+  return success();
+}
+
+LogicalResult AccumulateOp::verify() {
+  TileType acc = getAcc().getType(), weights = getWeights().getType();
+  if (getResult().getType() != acc)
+    return emitOpError("acc and the result differ in type");
+  if (failed(expectShape(*this, "weights", weights, acc.getRows(),
+                         getValues().getType().getRows())) ||
+      failed(expectShape(*this, "values", getValues().getType(),
+                         weights.getCols(), acc.getCols())))
+    return failure();
+  return expectShape(*this, "decay", getDecay().getType(), acc.getRows(), 1);
+}
+
+} // namespace attn

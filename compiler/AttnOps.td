@@ -1,0 +1,305 @@
+//===- AttnOps.td - The attn dialect --------------------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Three levels in one dialect: `attn.attention`, the variant itself; the plan
+// attribute; and the tile program, about ten ops on `!attn.tile` values inside
+// `scf`. README.md in this folder shows programs for the cases the ops were
+// made for.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTN_OPS
+#define ATTN_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+def Attn_Dialect : Dialect {
+  let name = "attn";
+  let cppNamespace = "::attn";
+  let summary = "attention variants, their plans and tile programs";
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["mlir::arith::ArithDialect"];
+}
+
+class Attn_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Attn_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+class Attn_Type<string name, string mnem> : TypeDef<Attn_Dialect, name> {
+  let mnemonic = mnem;
+}
+
+def Attn_Tile : Attn_Type<"Tile", "tile"> {
+  let summary = "a small matrix of fixed size, wherever the target keeps it";
+  let description = [{
+    `!attn.tile<48x128xf32>`: 48 rows of 128 columns. Tiles are values: an op
+    that "changes" a tile gives a new one, and a target updates in place where
+    the old value is dead. How a tile is laid out, and whether it exists in
+    memory at all, is the target's business.
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$cols, "mlir::Type":$elementType);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Attn_Tensor : Attn_Type<"Tensor", "tensor"> {
+  let summary = "an operand of the call: [batch, head, token, column], strided";
+  let parameters = (ins "mlir::Type":$elementType);
+  let assemblyFormat = "`<` $elementType `>`";
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+def Attn_PlanAttr : AttrDef<Attn_Dialect, "Plan"> {
+  let mnemonic = "plan";
+  let summary = "how the variant is cut into tiles (compiler/Plan.h)";
+  let parameters = (ins
+    "int64_t":$rows, "int64_t":$keys, "int64_t":$heads,
+    "int64_t":$score_keys, "int64_t":$score_vectors,
+    "int64_t":$value_rows, "int64_t":$value_vectors, "int64_t":$unroll);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Attn_AlignEnum : I32EnumAttr<"Alignment", "where the queries sit among the keys", [
+    I32EnumAttrCase<"BottomRight", 0, "bottom_right">,
+    I32EnumAttrCase<"TopLeft", 1, "top_left">]> {
+  let cppNamespace = "::attn";
+  let genSpecializedAttr = 0;
+}
+def Attn_AlignAttr : EnumAttr<Attn_Dialect, Attn_AlignEnum, "align"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Attn_OperandEnum : I32EnumAttr<"Operand", "an operand of the call", [
+    I32EnumAttrCase<"Q", 0, "q">, I32EnumAttrCase<"K", 1, "k">,
+    I32EnumAttrCase<"V", 2, "v">, I32EnumAttrCase<"O", 3, "o">]> {
+  let cppNamespace = "::attn";
+  let genSpecializedAttr = 0;
+}
+def Attn_OperandAttr : EnumAttr<Attn_Dialect, Attn_OperandEnum, "operand">;
+
+//===----------------------------------------------------------------------===//
+// The variant
+//===----------------------------------------------------------------------===//
+
+def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
+  let summary = "an attention variant";
+  let description = [{
+    Sizes and types as attributes; `mask` is a region over
+    `(b, h, g, q, k, q_len, kv_len)`, all i32, that yields whether query
+    position `q` may attend to key position `k`. An empty region means "all".
+    With `kv_map`, the kv head of each query head; without, the kv head of query
+    head `h` is `floor(h * kv_heads / heads)`.
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    I64Attr:$heads, I64Attr:$kv_heads, OptionalAttr<DenseI64ArrayAttr>:$kv_map,
+    I64Attr:$qk_dim, I64Attr:$value_dim,
+    TypeAttr:$q_type, TypeAttr:$kv_type, TypeAttr:$out_type,
+    F64Attr:$scale, Attn_AlignAttr:$align,
+    OptionalAttr<Attn_PlanAttr>:$plan);
+  let regions = (region AnyRegion:$mask);
+  let assemblyFormat = [{
+    $sym_name attr-dict-with-keyword `mask` $mask
+  }];
+  let hasRegionVerifier = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Query heads in runs that share a kv head: (first head, heads, kv head).
+    struct Group { int64_t firstHead, heads, kvHead; };
+    llvm::SmallVector<Group> groups();
+  }];
+}
+
+def Attn_YieldOp : Attn_Op<"yield", [Pure, Terminator]> {
+  let summary = "the value of a region, or the end of a kernel";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// The tile program
+//===----------------------------------------------------------------------===//
+
+def Attn_KernelOp : Attn_Op<"kernel", [Symbol, IsolatedFromAbove, NoTerminator,
+                                       SingleBlock]> {
+  let summary = "a tile program: what one work item does";
+  let description = [{
+    The region's argument is the number of the work item, an index. How items
+    are spread over threads or blocks, and how the operands arrive, is the
+    target's and the runtime's business. `item_groups`, `item_heads` and the
+    plan's rows tell how many items a call has (runtime/attn_abi.h).
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$item_groups,
+                       I64Attr:$item_heads, Attn_PlanAttr:$plan);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+}
+
+def Attn_TensorOp : Attn_Op<"operand", [Pure]> {
+  let summary = "an operand of the call";
+  let arguments = (ins Attn_OperandAttr:$which);
+  let results = (outs Attn_Tensor:$tensor);
+  let assemblyFormat = "$which attr-dict `:` qualified(type($tensor))";
+}
+
+def Attn_LengthOp : Attn_Op<"length", [Pure]> {
+  let summary = "how many tokens a sequence of the batch has";
+  let arguments = (ins Attn_OperandAttr:$which, Index:$batch);
+  let results = (outs Index:$tokens);
+  let assemblyFormat = "$which `[` $batch `]` attr-dict";
+}
+
+def Attn_ItemOp : Attn_Op<"item", [Pure]> {
+  let summary = "which batch entry, group of heads and tile of rows an item is";
+  let arguments = (ins Index:$item, I64Attr:$groups, I64Attr:$heads, I64Attr:$rows);
+  let results = (outs Index:$batch, Index:$group, Index:$row);
+  let assemblyFormat = [{
+    $item `groups` $groups `heads` $heads `rows` $rows attr-dict
+  }];
+  let description = [{
+    Items are numbered batch first, then group, then tile; `row` is the first
+    row of the tile. There are as many tiles as the longest sequence of the
+    batch needs: `row` may lie beyond the rows of this one.
+  }];
+}
+
+def Attn_TableOp : Attn_Op<"table", [Pure]> {
+  let summary = "an element of a constant list";
+  let arguments = (ins DenseI64ArrayAttr:$values, Index:$at);
+  let results = (outs Index:$value);
+  let assemblyFormat = "$values `[` $at `]` attr-dict";
+}
+
+def Attn_LoadRowsOp : Attn_Op<"load_rows", [Pure]> {
+  let summary = "rows of queries, each scaled: row r is a (query, head) pair";
+  let description = [{
+    Row `r` of the tile is query `(row + r) floordiv heads`, head
+    `head + (row + r) mod heads`. Rows from `count` on are zero.
+  }];
+  let arguments = (ins Attn_Tensor:$source, Index:$batch, Index:$head, Index:$row,
+                       Index:$count, Index:$heads, F64Attr:$scale);
+  let results = (outs Attn_Tile:$tile);
+  let assemblyFormat = [{
+    $source `[` $batch `,` $head `,` $row `]` `count` $count `heads` $heads
+    `scale` $scale attr-dict `:` qualified(type($source)) `->` qualified(type($tile))
+  }];
+}
+
+def Attn_LoadKeysOp : Attn_Op<"load_keys", [Pure]> {
+  let summary = "rows of keys or values: consecutive tokens of one kv head";
+  let arguments = (ins Attn_Tensor:$source, Index:$batch, Index:$head,
+                       Index:$token, Index:$count);
+  let results = (outs Attn_Tile:$tile);
+  let description = [{
+    Tokens from `count` on do not exist: no op may look at them.
+  }];
+  let assemblyFormat = [{
+    $source `[` $batch `,` $head `,` $token `]` `count` $count attr-dict
+    `:` qualified(type($source)) `->` qualified(type($tile))
+  }];
+}
+
+def Attn_FillOp : Attn_Op<"fill", [Pure]> {
+  let summary = "a tile with one value in every element";
+  let arguments = (ins F32Attr:$value);
+  let results = (outs Attn_Tile:$tile);
+  let assemblyFormat = "$value attr-dict `:` qualified(type($tile))";
+}
+
+def Attn_ScoresOp : Attn_Op<"scores", [Pure]> {
+  let summary = "rows by keys: dot products; -inf where the mask is false";
+  let description = [{
+    `rows_at` and `keys_at` tell the true positions of the tile: query position
+    of row r is `(row + r) floordiv heads + shift`, key position of column c is
+    `key + c`. With an empty mask region every pair counts. Columns from `count`
+    on do not exist. With a mask, a target may leave out whatever the analysis
+    of the region rules out.
+  }];
+  let arguments = (ins Attn_Tile:$q, Attn_Tile:$k, Index:$batch, Index:$group,
+                       Index:$head, Index:$row, Index:$rows, Index:$heads,
+                       Index:$shift, Index:$key, Index:$count,
+                       Index:$q_len, Index:$kv_len);
+  let results = (outs Attn_Tile:$scores);
+  let regions = (region AnyRegion:$mask);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $q `,` $k `batch` $batch `group` $group
+    `rows_at` `[` $row `,` $rows `,` $heads `,` $head `,` $shift `]`
+    `keys_at` `[` $key `,` $count `]` `lengths` `[` $q_len `,` $kv_len `]`
+    attr-dict `:` qualified(type($q)) `,` qualified(type($k)) `->`
+    qualified(type($scores)) `mask` $mask
+  }];
+}
+
+def Attn_SoftmaxOp : Attn_Op<"softmax", [Pure]> {
+  let summary = "one step of the online softmax over the keys of a tile";
+  let description = [{
+    `new_max = max(max, rowmax(scores))`, `weights = exp(scores - new_max)`,
+    `decay = exp(max - new_max)`, `new_sum = sum * decay + rowsum(weights)`.
+    The weight of a masked pair is 0 and is told apart from a weight that
+    underflows, so that `accumulate` never multiplies a masked value.
+  }];
+  let arguments = (ins Attn_Tile:$scores, Attn_Tile:$max, Attn_Tile:$sum);
+  let results = (outs Attn_Tile:$weights, Attn_Tile:$new_max, Attn_Tile:$new_sum,
+                      Attn_Tile:$decay);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $scores `,` $max `,` $sum attr-dict `:` qualified(type($scores)) `,`
+    qualified(type($max)) `,` qualified(type($sum)) `->` qualified(type($weights)) `,`
+    qualified(type($new_max)) `,` qualified(type($new_sum)) `,` qualified(type($decay))
+  }];
+}
+
+def Attn_AccumulateOp : Attn_Op<"accumulate", [Pure]> {
+  let summary = "acc * decay + weights x values";
+  let arguments = (ins Attn_Tile:$acc, Attn_Tile:$decay, Attn_Tile:$weights,
+                       Attn_Tile:$values);
+  let results = (outs Attn_Tile:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $acc `,` $decay `,` $weights `,` $values attr-dict `:` qualified(type($acc)) `,`
+    qualified(type($decay)) `,` qualified(type($weights)) `,` qualified(type($values))
+    `->` qualified(type($result))
+  }];
+}
+
+def Attn_FinishOp : Attn_Op<"finish", [Pure]> {
+  let summary = "the output and the log of the sum of exponentials";
+  let description = [{
+    `out = acc / sum`, `lse = max + ln(sum)`; where the sum is zero (no key was
+    allowed) `out = 0` and `lse = -inf`.
+  }];
+  let arguments = (ins Attn_Tile:$acc, Attn_Tile:$max, Attn_Tile:$sum);
+  let results = (outs Attn_Tile:$out, Attn_Tile:$lse);
+  let assemblyFormat = [{
+    $acc `,` $max `,` $sum attr-dict `:` qualified(type($acc)) `,`
+    qualified(type($max)) `,` qualified(type($sum)) `->` qualified(type($out)) `,`
+    qualified(type($lse))
+  }];
+}
+
+def Attn_StoreRowsOp : Attn_Op<"store_rows"> {
+  let summary = "stores `count` rows of the output, and LSE where it is wanted";
+  let arguments = (ins Attn_Tile:$out, Attn_Tile:$lse, Attn_Tensor:$target,
+                       Index:$batch, Index:$head, Index:$row, Index:$count,
+                       Index:$heads);
+  let assemblyFormat = [{
+    $out `,` $lse `,` $target `[` $batch `,` $head `,` $row `]` `count` $count
+    `heads` $heads attr-dict `:` qualified(type($out)) `,` qualified(type($lse)) `,`
+    qualified(type($target))
+  }];
+}
+
+#endif

@@ -1,0 +1,374 @@
+//===- compiler/Import.cpp - From a Spec to attn.attention ----------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// The one place that gives the language's built-in masks their meaning in IR:
+// from here on a mask is an expression over positions, whoever wrote it.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Import.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace attn {
+
+Location toLocation(MLIRContext &context, SourceRange where) {
+  if (where.line == 0)
+    return UnknownLoc::get(&context);
+  return FileLineColRange::get(StringAttr::get(&context, "text"), where.line,
+                               where.column, where.line,
+                               where.column + where.length);
+}
+
+SourceRange toSourceRange(Location loc) {
+  if (auto range = dyn_cast<FileLineColRange>(loc))
+    return {range.getStartLine(), range.getStartColumn(),
+            range.getEndColumn() > range.getStartColumn()
+                ? range.getEndColumn() - range.getStartColumn()
+                : 1};
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (SourceRange where = toSourceRange(part); where.line)
+        return where;
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return toSourceRange(call.getCallee());
+  if (auto named = dyn_cast<NameLoc>(loc))
+    return toSourceRange(named.getChildLoc());
+  return {};
+}
+
+namespace {
+
+class Importer {
+public:
+  Importer(MLIRContext &context, const Spec &spec,
+           std::vector<Diagnostic> &diagnostics)
+      : context(context), spec(spec), diagnostics(diagnostics),
+        b(UnknownLoc::get(&context), &context) {}
+
+  OwningOpRef<ModuleOp> run();
+
+private:
+  void refuse(SourceRange where, std::string message, std::string hint) {
+    diagnostics.push_back({where, std::move(message), std::move(hint)});
+  }
+  void refuseWhatIsNotLowered();
+  FloatAttr scale();
+  void importMask(Region &region);
+
+  Value expr(const ExprRef &e);
+  Value call(const Expr &e);
+  Value binary(const Expr &e);
+  Value failed(const Expr &e, std::string message, std::string hint) {
+    refuse(e.where, std::move(message), std::move(hint));
+    return {};
+  }
+
+  Value constant(int64_t value) {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+  }
+  template <typename OpTy, typename... Args> Value fold(Args &&...args) {
+    return b.createOrFold<OpTy>(std::forward<Args>(args)...);
+  }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return fold<arith::CmpIOp>(predicate, x, y);
+  }
+  Value toFloat(Value v) {
+    return v.getType().isF32() ? v
+                               : fold<arith::SIToFPOp>(b.getF32Type(), v);
+  }
+  /// The value of an integer that is known here, if it is.
+  std::optional<int64_t> known(const ExprRef &e) {
+    if (auto value = evaluateConstant(spec, e))
+      return static_cast<int64_t>(*value);
+    return std::nullopt;
+  }
+
+  MLIRContext &context;
+  const Spec &spec;
+  std::vector<Diagnostic> &diagnostics;
+  ImplicitLocOpBuilder b;
+  Block *mask = nullptr;
+};
+
+void Importer::refuseWhatIsNotLowered() {
+  for (const Param &p : spec.params)
+    refuse(p.where, "parameter '" + p.name + "' is not lowered yet",
+           "variants without parameters are; fix a scalar with -D " + p.name +
+               "=VALUE");
+  auto field = [&](const char *name, bool used, const char *allowed) {
+    if (used)
+      refuse(spec.placeOf(name),
+             std::string("'") + name + "' is not lowered yet", allowed);
+  };
+  bool plainScore = !spec.score || (spec.score->kind == ExprKind::Name &&
+                                    spec.score->name == "s");
+  field("score", !plainScore, "score = s (the default) is");
+  field("sink", spec.sink != nullptr, "variants without a sink are");
+  field("rope", spec.rope.has_value(), "variants without rope are");
+  field("latent", spec.latent != 0, "variants without latent are");
+  for (auto [what, type] : {std::pair<const char *, Type>{"q", spec.qType},
+                            {"kv", spec.kvType},
+                            {"out", spec.outType}})
+    if (type != Type::F32) {
+      refuse(spec.placeOf("type"),
+             std::string("type ") + name(type) + " of " + what +
+                 " is not lowered yet",
+             "f32 is");
+      break;
+    }
+}
+
+FloatAttr Importer::scale() {
+  double value = 1 / std::sqrt(static_cast<double>(spec.qkDim));
+  if (spec.scale) {
+    auto given = evaluateConstant(spec, spec.scale);
+    if (!given || !std::isfinite(static_cast<float>(*given))) {
+      refuse(spec.scale->where,
+             given ? "scale is not a finite f32"
+                   : "scale is not a constant",
+             "a finite constant is allowed");
+      return {};
+    }
+    value = *given;
+  }
+  return b.getF64FloatAttr(value);
+}
+
+Value Importer::expr(const ExprRef &ref) {
+  const Expr &e = *ref;
+  b.setLoc(toLocation(context, e.where));
+  switch (e.kind) {
+  case ExprKind::Int:
+    return constant(e.intValue);
+  case ExprKind::Float:
+    return arith::ConstantOp::create(
+        b, b.getF32FloatAttr(static_cast<float>(e.floatValue)));
+  case ExprKind::Bool:
+    return arith::ConstantOp::create(b, b.getBoolAttr(e.intValue != 0));
+  case ExprKind::Name: {
+    int at = llvm::StringSwitch<int>(e.name)
+                 .Case("b", MaskB)
+                 .Case("h", MaskH)
+                 .Case("g", MaskG)
+                 .Case("q", MaskQ)
+                 .Case("k", MaskK)
+                 .Case("q_len", MaskQLen)
+                 .Case("kv_len", MaskKvLen)
+                 .Default(-1);
+    if (const Let *let = spec.findLet(e.name); let && !e.isList)
+      return expr(let->value);
+    if (at >= 0)
+      return mask->getArgument(at);
+    return failed(e, "'" + e.name + "' is not lowered yet here",
+                  "b, h, g, q, k, q_len, kv_len and constants are");
+  }
+  case ExprKind::Unary: {
+    Value x = expr(e.args[0]);
+    if (!x)
+      return {};
+    if (e.op == Op::Not)
+      return fold<arith::XOrIOp>(
+          x, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+    return x.getType().isF32() ? fold<arith::NegFOp>(x)
+                               : fold<arith::SubIOp>(constant(0), x);
+  }
+  case ExprKind::Binary:
+    return binary(e);
+  case ExprKind::Select: {
+    Value c = expr(e.args[0]), x = expr(e.args[1]), y = expr(e.args[2]);
+    if (!c || !x || !y)
+      return {};
+    if (x.getType() != y.getType())
+      x = toFloat(x), y = toFloat(y);
+    return fold<arith::SelectOp>(c, x, y);
+  }
+  case ExprKind::Call:
+    return call(e);
+  case ExprKind::Index: {
+    const Let *let = spec.findLet(e.args[0]->name);
+    if (let && e.args.size() == 2)
+      if (auto at = known(e.args[1]))
+        if (*at >= 0 && *at < int64_t(let->value->args.size()))
+          return expr(let->value->args[*at]);
+    return failed(e, "'" + print(ref) + "' is not lowered yet",
+                  "a list indexed by a constant within its length is");
+  }
+  case ExprKind::List:
+    return failed(e, "a list is not a value here", "index it");
+  }
+  llvm_unreachable("every kind is handled");
+}
+
+Value Importer::binary(const Expr &e) {
+  Value x = expr(e.args[0]), y = expr(e.args[1]);
+  if (!x || !y)
+    return {};
+  b.setLoc(toLocation(context, e.where));
+  bool isFloat = x.getType().isF32() || y.getType().isF32();
+  if (isFloat)
+    x = toFloat(x), y = toFloat(y);
+  auto cmp = [&](arith::CmpIPredicate i, arith::CmpFPredicate f) -> Value {
+    return isFloat ? fold<arith::CmpFOp>(f, x, y) : compare(i, x, y);
+  };
+  switch (e.op) {
+  case Op::Or:
+    return fold<arith::OrIOp>(x, y);
+  case Op::And:
+    return fold<arith::AndIOp>(x, y);
+  case Op::Eq:
+    return cmp(arith::CmpIPredicate::eq, arith::CmpFPredicate::OEQ);
+  case Op::Ne:
+    return cmp(arith::CmpIPredicate::ne, arith::CmpFPredicate::UNE);
+  case Op::Lt:
+    return cmp(arith::CmpIPredicate::slt, arith::CmpFPredicate::OLT);
+  case Op::Le:
+    return cmp(arith::CmpIPredicate::sle, arith::CmpFPredicate::OLE);
+  case Op::Gt:
+    return cmp(arith::CmpIPredicate::sgt, arith::CmpFPredicate::OGT);
+  case Op::Ge:
+    return cmp(arith::CmpIPredicate::sge, arith::CmpFPredicate::OGE);
+  case Op::Add:
+    return isFloat ? fold<arith::AddFOp>(x, y) : fold<arith::AddIOp>(x, y);
+  case Op::Sub:
+    return isFloat ? fold<arith::SubFOp>(x, y) : fold<arith::SubIOp>(x, y);
+  case Op::Mul:
+    return isFloat ? fold<arith::MulFOp>(x, y) : fold<arith::MulIOp>(x, y);
+  case Op::Div:
+  case Op::Rem: {
+    if (isFloat && e.op == Op::Div)
+      return fold<arith::DivFOp>(x, y);
+    auto divisor = known(e.args[1]);
+    // An integer division by zero would be a trap in the middle of a kernel.
+    if (isFloat || !divisor || *divisor == 0)
+      return failed(e, "divisor '" + print(e.args[1]) + "' is not lowered yet",
+                    "an integer constant other than 0 is");
+    return e.op == Op::Div ? fold<arith::DivSIOp>(x, y)
+                           : fold<arith::RemSIOp>(x, y);
+  }
+  default:
+    llvm_unreachable("not a binary operator");
+  }
+}
+
+Value Importer::call(const Expr &e) {
+  Value q = mask->getArgument(MaskQ), k = mask->getArgument(MaskK);
+  if (e.name == "causal")
+    return compare(arith::CmpIPredicate::sle, k, q);
+  SmallVector<Value> args;
+  static const StringRef lowered[] = {"window", "sliding", "prefix",
+                                      "abs",    "min",     "max"};
+  if (!llvm::is_contained(lowered, e.name))
+    return failed(e, "'" + e.name + "' is not lowered yet in a mask",
+                  "causal, window, sliding, prefix, abs, min and max are");
+  for (const ExprRef &arg : e.args) {
+    args.push_back(expr(arg));
+    if (!args.back())
+      return {};
+  }
+  b.setLoc(toLocation(context, e.where));
+  if (e.name == "sliding") // q - n < k
+    return compare(arith::CmpIPredicate::slt, fold<arith::SubIOp>(q, args[0]),
+                   k);
+  if (e.name == "prefix") // k < n
+    return compare(arith::CmpIPredicate::slt, k, args[0]);
+  if (e.name == "window") {
+    // (k - q) % d == 0 && -l*d <= k - q && k - q <= r*d
+    Value left = args[0], right = args.size() > 1 ? args[1] : args[0];
+    Value distance = fold<arith::SubIOp>(k, q);
+    Value residue;
+    if (args.size() > 2) {
+      auto d = known(e.args[2]);
+      if (!d || *d < 1)
+        return failed(e, "dilation '" + print(e.args[2]) + "' is not lowered yet",
+                      "a constant of at least 1 is");
+      left = fold<arith::MulIOp>(left, args[2]);
+      right = fold<arith::MulIOp>(right, args[2]);
+      if (*d > 1)
+        residue = compare(arith::CmpIPredicate::eq,
+                          fold<arith::RemSIOp>(distance, args[2]), constant(0));
+    }
+    Value lower = compare(arith::CmpIPredicate::sle,
+                          fold<arith::SubIOp>(constant(0), left), distance);
+    Value both = fold<arith::AndIOp>(
+        lower, compare(arith::CmpIPredicate::sle, distance, right));
+    return residue ? fold<arith::AndIOp>(both, residue) : both;
+  }
+  bool isFloat = llvm::any_of(args, [](Value v) { return v.getType().isF32(); });
+  auto less = [&](Value x, Value y) -> Value {
+    return isFloat ? fold<arith::CmpFOp>(arith::CmpFPredicate::OLT, x, y)
+                   : compare(arith::CmpIPredicate::slt, x, y);
+  };
+  if (isFloat)
+    for (Value &v : args)
+      v = toFloat(v);
+  if (e.name == "abs") {
+    Value negative = isFloat ? fold<arith::NegFOp>(args[0])
+                             : fold<arith::SubIOp>(constant(0), args[0]);
+    return fold<arith::SelectOp>(less(args[0], negative), negative, args[0]);
+  }
+  if (!isFloat)
+    return e.name == "min" ? fold<arith::MinSIOp>(args[0], args[1])
+                           : fold<arith::MaxSIOp>(args[0], args[1]);
+  Value first = e.name == "min" ? less(args[0], args[1]) : less(args[1], args[0]);
+  return fold<arith::SelectOp>(first, args[0], args[1]);
+}
+
+void Importer::importMask(Region &region) {
+  OpBuilder::InsertionGuard guard(b);
+  mask = b.createBlock(&region);
+  for (unsigned i = 0; i < kMaskArgs; ++i)
+    mask->addArgument(b.getI32Type(), b.getLoc());
+  b.setInsertionPointToStart(mask);
+  Value value = expr(spec.mask);
+  if (!value)
+    return;
+  // A mask that is always true is no mask.
+  if (matchPattern(value, m_One())) {
+    region.getBlocks().clear();
+    return;
+  }
+  b.setLoc(toLocation(context, spec.mask->where));
+  YieldOp::create(b, value);
+}
+
+OwningOpRef<ModuleOp> Importer::run() {
+  refuseWhatIsNotLowered();
+  FloatAttr scaleAttr = scale();
+  OwningOpRef<ModuleOp> module(ModuleOp::create(b.getLoc()));
+  b.setInsertionPointToEnd(module->getBody());
+  b.setLoc(toLocation(context, spec.where));
+  auto f32 = TypeAttr::get(b.getF32Type());
+  auto op = AttentionOp::create(
+      b, b.getStringAttr(spec.name), b.getI64IntegerAttr(spec.heads),
+      b.getI64IntegerAttr(spec.kvHeads),
+      spec.kvMap.empty() ? DenseI64ArrayAttr()
+                         : b.getDenseI64ArrayAttr(spec.kvMap),
+      b.getI64IntegerAttr(spec.qkDim), b.getI64IntegerAttr(spec.valueDim), f32,
+      f32, f32, scaleAttr ? scaleAttr : b.getF64FloatAttr(1),
+      AlignmentAttr::get(&context, spec.align == Align::TopLeft
+                                   ? Alignment::TopLeft
+                                   : Alignment::BottomRight),
+      PlanAttr());
+  if (spec.mask)
+    importMask(op.getMask());
+  if (!diagnostics.empty())
+    return nullptr;
+  return module;
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> importSpec(MLIRContext &context, const Spec &spec,
+                                 std::vector<Diagnostic> &diagnostics) {
+  context.loadDialect<AttnDialect, arith::ArithDialect>();
+  std::vector<Diagnostic> own;
+  auto module = Importer(context, spec, own).run();
+  diagnostics.insert(diagnostics.end(), own.begin(), own.end());
+  return module;
+}
+
+} // namespace attn

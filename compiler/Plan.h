@@ -1,0 +1,67 @@
+//===- compiler/Plan.h - How a variant is cut into tiles ------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// The planner is a pure function from a variant and the numbers of a machine to
+// a plan; the plan travels in the IR as `#attn.plan` and can be overridden.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_PLAN_H
+#define ATTNC_COMPILER_PLAN_H
+
+#include "compiler/Target.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// What the planner needs to know of a variant.
+struct Problem {
+  int64_t heads = 1;
+  int64_t qkDim = 1;
+  int64_t valueDim = 1;
+  /// For each run of query heads that share a kv head: how many.
+  std::vector<int64_t> groupSizes;
+  bool masked = false;       ///< some key may be ruled out
+  bool maskReadsHead = false; ///< rows of different heads may not share a tile
+};
+
+/// Sizes are in rows and keys, not bytes. A row is a (query, head) pair.
+struct Plan {
+  int64_t rows = 0;      ///< rows of a tile; a multiple of `lanes*scoreVectors`
+                         ///< and of `valueRows`
+  int64_t keys = 0;      ///< keys of a tile; a multiple of `scoreKeys`
+  int64_t heads = 1;     ///< heads of a group packed into the rows of a tile
+  int64_t scoreKeys = 0; ///< register block of the scores: keys ...
+  int64_t scoreVectors = 0; ///< ... by vectors of rows
+  int64_t valueRows = 0;    ///< register block of the accumulation: rows ...
+  int64_t valueVectors = 0; ///< ... by vectors of value columns
+  int64_t unroll = 0;       ///< steps of an inner loop written out
+};
+
+/// The plan and, for each choice, why.
+struct PlanWithReasons {
+  Plan plan;
+  std::vector<std::string> reasons;
+};
+
+PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target);
+
+/// Applies "KEY=VALUE,..." (the names of Plan's fields in snake case) and
+/// checks the result. The error names the key, its value and what is allowed.
+llvm::Error overridePlan(PlanWithReasons &plan, llvm::StringRef overrides);
+
+/// Whether the plan can be lowered for that target.
+llvm::Error checkPlan(const Plan &plan, const Problem &problem,
+                      const TargetInfo &target);
+
+/// Key/value pairs for printing.
+std::vector<std::pair<std::string, int64_t>> fields(const Plan &plan);
+
+} // namespace attn
+
+#endif

@@ -1,0 +1,179 @@
+//===- compiler/Planner.cpp - How a variant is cut into tiles -------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Plan.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <numeric>
+
+namespace attn {
+namespace {
+
+struct Field {
+  const char *name;
+  int64_t Plan::*member;
+};
+constexpr Field kFields[] = {
+    {"rows", &Plan::rows},
+    {"keys", &Plan::keys},
+    {"heads", &Plan::heads},
+    {"score_keys", &Plan::scoreKeys},
+    {"score_vectors", &Plan::scoreVectors},
+    {"value_rows", &Plan::valueRows},
+    {"value_vectors", &Plan::valueVectors},
+    {"unroll", &Plan::unroll},
+};
+
+llvm::Error refuse(const llvm::Twine &text) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
+}
+
+std::string format(const char *text, int64_t a, int64_t b = 0, int64_t c = 0) {
+  return llvm::formatv(text, a, b, c).str();
+}
+
+} // namespace
+
+PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
+  PlanWithReasons result;
+  Plan &plan = result.plan;
+  auto because = [&](std::string reason) {
+    result.reasons.push_back(std::move(reason));
+  };
+
+  // Register blocks. Accumulators wait some eight fused operations deep, the
+  // rest holds the two streamed vectors and one broadcast.
+  if (target.registers >= 32) {
+    plan.scoreKeys = 24, plan.scoreVectors = 1;
+    plan.valueRows = 24, plan.valueVectors = 1;
+    because(format("register blocks of 24 x 1: {0} registers hold 24 "
+                   "accumulators, and a broadcast operand is used once, so it "
+                   "folds into the multiply-add",
+                   target.registers));
+  } else {
+    plan.scoreKeys = 6, plan.scoreVectors = 2;
+    plan.valueRows = 6, plan.valueVectors = 2;
+    because(format("register blocks of 6 x 2: 12 accumulators of {0} "
+                   "registers, two streamed vectors and one broadcast",
+                   target.registers));
+  }
+  plan.unroll = 4;
+
+  int64_t largestGroup = 1;
+  for (int64_t size : problem.groupSizes)
+    largestGroup = std::max(largestGroup, size);
+  plan.heads = problem.maskReadsHead ? 1 : largestGroup;
+  if (plan.heads > 1)
+    because(format("{0} query heads share the rows of a tile: they read the "
+                   "same keys",
+                   plan.heads));
+  else if (largestGroup > 1)
+    because("the mask reads the head: rows of different heads share no tile");
+
+  // Tiles: the transposed queries stream through the first-level cache for
+  // every block of keys, so they, a block of keys and the scores should fit.
+  const int64_t lanes = target.lanes;
+  const int64_t step =
+      std::lcm<int64_t>(lanes * plan.scoreVectors, plan.valueRows);
+  int64_t budget = static_cast<int64_t>(target.l1Bytes) / 4;
+  plan.keys = 48;
+  int64_t rows = (budget - plan.scoreKeys * problem.qkDim) /
+                 (problem.qkDim + plan.keys);
+  rows = std::clamp<int64_t>(rows / step * step, step, 96);
+  rows = std::max<int64_t>(rows / step, 1) * step;
+  plan.rows = rows;
+  because(format("{0} rows of {1} elements and their scores against {2} keys "
+                 "fit the first-level cache",
+                 plan.rows, problem.qkDim, plan.keys));
+  return result;
+}
+
+llvm::Error overridePlan(PlanWithReasons &result, llvm::StringRef overrides) {
+  while (!overrides.empty()) {
+    auto [item, rest] = overrides.split(',');
+    overrides = rest;
+    llvm::StringRef key = item.split('=').first,
+                    text = item.split('=').second;
+    const Field *field = llvm::find_if(
+        kFields, [&](const Field &f) { return key == f.name; });
+    if (field == std::end(kFields)) {
+      std::string names;
+      for (const Field &f : kFields)
+        names += (names.empty() ? "" : ", ") + std::string(f.name);
+      return refuse("plan has no '" + key + "'; allowed are " + names);
+    }
+    int64_t value;
+    if (text.getAsInteger(10, value))
+      return refuse("plan " + key + " is '" + text +
+                    "'; a whole number is allowed");
+    result.plan.*field->member = value;
+    result.reasons.push_back((key + " = " + text + ": asked for").str());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error checkPlan(const Plan &plan, const Problem &problem,
+                      const TargetInfo &target) {
+  const int64_t lanes = target.lanes;
+  auto need = [&](const char *key, int64_t value, bool ok,
+                  const llvm::Twine &allowed) -> llvm::Error {
+    if (ok)
+      return llvm::Error::success();
+    return refuse(llvm::Twine("plan ") + key + " is " + llvm::Twine(value) +
+                  "; " + allowed + " is allowed");
+  };
+  auto blockFits = [&](int64_t rows, int64_t vectors) {
+    return rows >= 1 && vectors >= 1 &&
+           rows * vectors + vectors <= int64_t(target.registers);
+  };
+  const int64_t panel = lanes * plan.scoreVectors;
+  int64_t largestGroup = 1;
+  for (int64_t size : problem.groupSizes)
+    largestGroup = std::max(largestGroup, size);
+  const char *fits = "what fits the registers with its vectors";
+  if (auto e = need("score_vectors", plan.scoreVectors,
+                    plan.scoreVectors >= 1 && plan.scoreVectors <= 4, "1 to 4"))
+    return e;
+  if (auto e = need("value_vectors", plan.valueVectors,
+                    plan.valueVectors >= 1 && plan.valueVectors <= 4, "1 to 4"))
+    return e;
+  if (auto e = need("score_keys", plan.scoreKeys,
+                    blockFits(plan.scoreKeys, plan.scoreVectors), fits))
+    return e;
+  if (auto e = need("value_rows", plan.valueRows,
+                    blockFits(plan.valueRows, plan.valueVectors), fits))
+    return e;
+  if (auto e = need("rows", plan.rows,
+                    plan.rows >= panel && plan.rows <= 512 &&
+                        plan.rows % panel == 0 &&
+                        plan.rows % plan.valueRows == 0,
+                    "a multiple of " + llvm::Twine(panel) + " and of " +
+                        llvm::Twine(plan.valueRows) + " up to 512"))
+    return e;
+  if (auto e = need("keys", plan.keys,
+                    plan.keys >= plan.scoreKeys && plan.keys <= 512 &&
+                        plan.keys % plan.scoreKeys == 0,
+                    "a multiple of " + llvm::Twine(plan.scoreKeys) +
+                        " up to 512"))
+    return e;
+  if (auto e = need("unroll", plan.unroll, plan.unroll >= 1 && plan.unroll <= 8,
+                    "1 to 8"))
+    return e;
+  int64_t heads = problem.maskReadsHead ? 1 : largestGroup;
+  return need("heads", plan.heads, plan.heads == heads || plan.heads == 1,
+              heads == 1 ? llvm::Twine("1")
+                         : "1 or " + llvm::Twine(heads));
+}
+
+std::vector<std::pair<std::string, int64_t>> fields(const Plan &plan) {
+  std::vector<std::pair<std::string, int64_t>> result;
+  for (const Field &field : kFields)
+    result.emplace_back(field.name, plan.*field.member);
+  return result;
+}
+
+} // namespace attn

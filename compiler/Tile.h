@@ -1,0 +1,35 @@
+//===- compiler/Tile.h - From the plan to a tile program ------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_TILE_H
+#define ATTNC_COMPILER_TILE_H
+
+#include "compiler/AttnDialect.h"
+#include "compiler/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace attn {
+
+/// The planner's view of a variant.
+Problem problemOf(AttentionOp op);
+
+/// Sets the plan of the variant; reports an illegal override at its place.
+mlir::LogicalResult setPlan(AttentionOp op, const TargetInfo &target,
+                            llvm::StringRef overrides,
+                            std::vector<std::string> *reasons = nullptr);
+
+Plan toPlan(PlanAttr attr);
+
+/// The groups of heads that work items are numbered by: those that share a kv
+/// head where the plan packs heads, else each head alone.
+llvm::SmallVector<AttentionOp::Group> itemGroups(AttentionOp op,
+                                                 const Plan &plan);
+
+/// Replaces every planned `attn.attention` of the module by its tile program.
+mlir::LogicalResult buildTilePrograms(mlir::ModuleOp module);
+
+} // namespace attn
+
+#endif

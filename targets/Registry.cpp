@@ -1,0 +1,34 @@
+//===- targets/Registry.cpp - The targets of this build -------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// One line a folder.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Target.h"
+#include "targets/x86/X86.h"
+#include <algorithm>
+
+namespace attn {
+
+const std::vector<const Target *> &targets() {
+  static const std::vector<const Target *> all = [] {
+    std::vector<const Target *> list;
+    addX86Targets(list);
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Target *a, const Target *b) {
+                       return a->info().preference > b->info().preference;
+                     });
+    return list;
+  }();
+  return all;
+}
+
+const Target *findTarget(const std::string &name) {
+  for (const Target *target : targets())
+    if (name == "host" ? target->runsHere() : target->info().name == name)
+      return target;
+  return nullptr;
+}
+
+} // namespace attn

@@ -1,0 +1,129 @@
+//===- targets/cpu/Accumulate.cpp - Weights times values ------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Lanes are value columns. A panel of V is copied to a dense area once a key
+// tile (its rows would otherwise fall into few sets of the cache) and serves
+// all rows; the weight of a (key, row) pair is broadcast.
+//
+//===----------------------------------------------------------------------===//
+#include "targets/cpu/KernelLowering.h"
+
+using namespace mlir;
+
+namespace attn {
+
+void KernelLowering::copyValues(const KeyRows &rows, Value panel, Value lo,
+                                Value hi) {
+  const int64_t width = panelColumns();
+  Value first = e.mul(panel, width);
+  Value columns = e.min(e.c(width), e.sub(e.c(valueDim), first));
+  Value from = e.at(rows.base, e.mul(first, rows.columnStride));
+  Value whole = e.b.createOrFold<arith::AndIOp>(
+      e.equal(columns, e.c(width)), e.equal(rows.columnStride, e.c(1)));
+  e.branch(
+      whole,
+      [&] {
+        e.unrolled(lo, hi, 4, {}, [&](Value key, ValueRange) {
+          for (int64_t v = 0; v < plan.valueVectors; ++v)
+            e.store(e.load(e.at(e.at(from, e.mul(key, rows.rowStride)),
+                                v * e.lanes),
+                           Aligned::Element),
+                    e.at(e.at(valueArea, e.mul(key, width)), v * e.lanes),
+                    Aligned::Vector);
+          return Values{};
+        });
+      },
+      [&] {
+        e.copyRows(e.sub(hi, lo), columns, e.at(from, e.mul(lo, rows.rowStride)),
+                   rows.rowStride, rows.columnStride,
+                   e.at(valueArea, e.mul(lo, width)), e.c(width), e.c(1));
+      });
+}
+
+void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
+                                     Value weights, Value lo, Value hi,
+                                     bool masked) {
+  const int64_t vectors = plan.valueVectors, width = panelColumns();
+  Values state;
+  for (int64_t m = 0; m < rows; ++m) {
+    Value factor = e.broadcast(e.loadScalar(e.at(decay, m)));
+    for (int64_t v = 0; v < vectors; ++v)
+      state.push_back(arith::MulFOp::create(
+          e.b, e.load(e.at(acc, m * width + v * e.lanes), Aligned::Vector),
+          factor));
+  }
+  Value zero = e.splat(0);
+  Value none = arith::ConstantOp::create(e.b, e.b.getZeroAttr(e.vi));
+  state = e.unrolled(
+      lo, hi, masked ? 1 : plan.unroll, state,
+      [&](Value key, ValueRange before) {
+        Values next(before);
+        Values values;
+        for (int64_t v = 0; v < vectors; ++v)
+          values.push_back(e.load(
+              e.at(e.at(valueArea, e.mul(key, width)), v * e.lanes),
+              Aligned::Vector));
+        Value column = e.at(weights, e.mul(key, plan.rows));
+        for (int64_t m = 0; m < rows; ++m) {
+          Value weight = e.broadcast(e.loadScalar(e.at(column, m)));
+          Value skip;
+          if (masked)
+            skip = arith::CmpIOp::create(
+                e.b, arith::CmpIPredicate::slt,
+                arith::BitcastOp::create(e.b, e.vi, weight), none);
+          for (int64_t v = 0; v < vectors; ++v) {
+            Value value = values[v];
+            if (masked)
+              value = arith::SelectOp::create(e.b, skip, zero, value);
+            Value &sum = next[m * vectors + v];
+            sum = e.fma(weight, value, sum);
+          }
+        }
+        return next;
+      });
+  for (int64_t m = 0; m < rows; ++m)
+    for (int64_t v = 0; v < vectors; ++v)
+      e.store(state[m * vectors + v], e.at(acc, m * width + v * e.lanes),
+              Aligned::Vector);
+}
+
+void KernelLowering::accumulate(AccumulateOp op) {
+  auto softmaxOp = op.getWeights().getDefiningOp<SoftmaxOp>();
+  PairInfo pairs = pairInfo(softmaxOp.getScores().getDefiningOp<ScoresOp>());
+  Value acc = tiles.lookup(op.getAcc());
+  tiles[op.getResult()] = acc;
+  const KeyRows values = views.find(op.getValues())->second;
+  const int64_t width = panelColumns();
+  const int64_t panels = llvm::divideCeil(valueDim, width);
+  const int64_t full = plan.valueRows, low = std::min<int64_t>(full, 6);
+  const bool masked = pairs.mask != nullptr;
+  auto [tileLo, tileHi] =
+      bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)));
+  Value rows = e.roundUp(pairs.rows, low);
+  e.loop(e.c(0), e.c(panels), 1, [&, lo = tileLo, hi = tileHi](Value panel) {
+    copyValues(values, panel, lo, hi);
+    Value area = e.at(acc, e.mul(panel, plan.rows * width));
+    auto block = [&](int64_t height, Value r) {
+      auto [from, to] = bounds(pairs, r, e.add(r, height - 1));
+      auto body = [&, from = from, to = to] {
+        accumulateBlock(height, e.at(area, e.mul(r, width)),
+                        e.at(decayArea, r), e.at(scoreArea, r), from, to,
+                        masked);
+      };
+      // Rows that may see no key of this tile keep what they have.
+      if (masked)
+        e.branch(e.less(from, to), body);
+      else
+        body();
+    };
+    Value next = e.c(0);
+    if (full > low) {
+      next = e.mul(e.div(rows, e.c(full)), full);
+      e.loop(e.c(0), next, full, [&](Value r) { block(full, r); });
+    }
+    e.loop(next, rows, low, [&](Value r) { block(low, r); });
+  });
+}
+
+} // namespace attn

@@ -1,0 +1,107 @@
+//===- targets/cpu/CpuTarget.cpp - The lowering all CPUs share ------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "targets/cpu/CpuTarget.h"
+#include "compiler/AttnDialect.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/Passes.h"
+#include "runtime/attn_abi.h"
+#include "targets/cpu/TileLowering.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+
+using namespace mlir;
+
+namespace attn {
+
+std::string CpuTarget::missingHere() const {
+  std::string missing;
+  llvm::StringRef rest = d.info.features;
+  while (!rest.empty()) {
+    auto [feature, tail] = rest.split(',');
+    rest = tail;
+    if (!attn_machine_has(feature.data(), feature.size()))
+      missing += (missing.empty() ? "" : ",") + feature.str();
+  }
+  return missing;
+}
+
+void CpuTarget::registerDialects(DialectRegistry &registry) const {
+  registry.insert<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
+                  vector::VectorDialect, LLVM::LLVMDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+LogicalResult CpuTarget::check(AttentionOp op) const {
+  LogicalResult result = success();
+  auto f32 = [&](const char *what, Type type) {
+    if (type.isF32())
+      return;
+    op.emitError() << "type " << type << " of " << what
+                   << " is not lowered for " << d.info.name << "; f32 is";
+    result = failure();
+  };
+  f32("q", op.getQType());
+  f32("kv", op.getKvType());
+  f32("out", op.getOutType());
+  auto width = [&](const char *what, int64_t value) {
+    if (value <= kMaxWidth)
+      return;
+    op.emitError() << what << " is " << value << "; 1 to " << kMaxWidth
+                   << " are lowered for " << d.info.name;
+    result = failure();
+  };
+  width("head_dim (qk)", op.getQkDim());
+  width("head_dim (value)", op.getValueDim());
+  return result;
+}
+
+LogicalResult CpuTarget::lowerTiles(ModuleOp module) const {
+  return lowerTilesToLoops(module, d.info);
+}
+
+LogicalResult CpuTarget::lowerToLLVM(ModuleOp module) const {
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  pm.enableVerifier(false);
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  return pm.run(module);
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+CpuTarget::createTargetMachine() const {
+  d.initialize();
+  llvm::Triple triple(d.triple);
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return llvm::createStringError(llvm::inconvertibleErrorCode(), error);
+  llvm::TargetOptions options;
+  // Fuses llvm.fmuladd, never a separate multiply and add.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, d.cpu, d.llvmFeatures, options, llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+}
+
+} // namespace attn

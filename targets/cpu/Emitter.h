@@ -1,0 +1,89 @@
+//===- targets/cpu/Emitter.h - Short names for building loops -------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Integers are i64, memory is `!llvm.ptr` with 64-bit offsets in f32 elements,
+// vectors are one register wide.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_TARGETS_CPU_EMITTER_H
+#define ATTNC_TARGETS_CPU_EMITTER_H
+
+#include "compiler/Target.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace attn {
+
+using mlir::Value;
+using mlir::ValueRange;
+using Values = llvm::SmallVector<Value>;
+
+/// How memory is known to be aligned: to one element, or to a vector.
+enum class Aligned { Element, Vector };
+
+class Emitter {
+public:
+  Emitter(mlir::Location loc, mlir::OpBuilder builder, const TargetInfo &target);
+
+  mlir::ImplicitLocOpBuilder b;
+  const TargetInfo &target;
+  const int64_t lanes;
+  mlir::Type i64, i32, i1, f32, ptr;
+  mlir::VectorType vf, vi, vm; ///< f32, i32 and i1, one register of lanes
+
+  // Scalars.
+  Value c(int64_t value);
+  Value add(Value x, Value y);
+  Value add(Value x, int64_t y) { return add(x, c(y)); }
+  Value sub(Value x, Value y);
+  Value mul(Value x, Value y);
+  Value mul(Value x, int64_t y) { return mul(x, c(y)); }
+  Value div(Value x, Value y); ///< of non-negative numbers
+  Value rem(Value x, Value y); ///< of non-negative numbers
+  Value min(Value x, Value y);
+  Value max(Value x, Value y);
+  Value roundUp(Value x, int64_t multiple);
+  Value less(Value x, Value y);
+  Value equal(Value x, Value y);
+  Value select(Value condition, Value x, Value y);
+
+  // Floats.
+  Value f(float value);
+  Value splat(float value);
+  Value broadcast(Value scalar); ///< f32, i32 or i1 to a vector
+  Value fma(Value x, Value y, Value z);
+  /// The larger; `x` where the other is NaN (as one maximum instruction).
+  Value maxIgnoringNan(Value x, Value other);
+
+  // Memory.
+  Value at(Value base, Value offset); ///< base + offset elements
+  Value at(Value base, int64_t offset);
+  Value loadScalar(Value from);
+  void storeScalar(Value value, Value to);
+  Value load(Value from, Aligned aligned);
+  void store(Value value, Value to, Aligned aligned);
+
+  // Control.
+  using Body = llvm::function_ref<void(Value)>;
+  using CarriedBody = llvm::function_ref<Values(Value, ValueRange)>;
+  void loop(Value from, Value to, int64_t step, Body body);
+  Values loop(Value from, Value to, int64_t step, ValueRange init,
+              CarriedBody body);
+  /// As `loop` with step 1, `unroll` steps written out in a first loop.
+  Values unrolled(Value from, Value to, int64_t unroll, ValueRange init,
+                  CarriedBody body);
+  void branch(Value condition, llvm::function_ref<void()> then,
+              llvm::function_ref<void()> otherwise = {});
+
+  /// Copies `rows` rows of `columns` elements between strided places.
+  void copyRows(Value rows, Value columns, Value from, Value fromRow,
+                Value fromColumn, Value to, Value toRow, Value toColumn);
+};
+
+} // namespace attn
+
+#endif

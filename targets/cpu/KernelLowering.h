@@ -1,0 +1,134 @@
+//===- targets/cpu/KernelLowering.h - One kernel to loops -----------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// How tiles live in scratch memory, all f32, all areas 64-byte aligned:
+//
+//   queries  [panel][column][lane]   transposed: a panel is the rows that one
+//                                    register block of scores works on
+//   scores   [key][row]              weights replace them in place
+//   max, sum, decay, lse  [row]
+//   acc      [panel][row][lane]      a panel is the value columns of one
+//                                    register block of the accumulation
+//   values   [key][lane]             one panel of V, copied once a key tile
+//   keys     [key][column]           only where K's rows are not dense
+//
+// A tile value is updated in place: the tile program uses each state once.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_TARGETS_CPU_KERNELLOWERING_H
+#define ATTNC_TARGETS_CPU_KERNELLOWERING_H
+
+#include "compiler/AttnDialect.h"
+#include "compiler/Plan.h"
+#include "compiler/RangeAnalysis.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "targets/cpu/Emitter.h"
+#include "llvm/ADT/DenseMap.h"
+#include <memory>
+
+namespace attn {
+
+/// The fields of the call (runtime/attn_abi.h), loaded once.
+struct CallFields {
+  struct Tensor {
+    Value base;
+    Value stride[4];
+  };
+  Tensor operands[4]; ///< by Operand: q, k, v, o
+  Value lse, lseStride[3];
+  Value qLens, kvLens, qLen, kvLen;
+};
+
+/// Keys or values of a tile as they lie in the caller's memory.
+struct KeyRows {
+  Value base, rowStride, columnStride, count;
+};
+
+/// Where the rows and keys of a score tile are, and what the mask says there.
+struct PairInfo {
+  Value batch, group, head, row, rows, heads, shift, key, count, qLen, kvLen;
+  mlir::Region *mask = nullptr; ///< null: every pair counts
+  std::shared_ptr<RangeAnalysis> analysis;
+};
+
+class KernelLowering {
+public:
+  KernelLowering(KernelOp kernel, mlir::func::FuncOp function,
+                 const TargetInfo &target);
+
+  mlir::LogicalResult run();
+  int64_t scratchBytes() const { return scratchFloats * 4; }
+
+private:
+  // The walk (TileLowering.cpp).
+  mlir::LogicalResult block(mlir::Block &block);
+  mlir::LogicalResult operation(mlir::Operation &op);
+  mlir::LogicalResult forLoop(mlir::scf::ForOp op);
+  mlir::LogicalResult ifBranch(mlir::scf::IfOp op);
+  mlir::LogicalResult sameTiles(mlir::Operation *op, mlir::OperandRange yielded,
+                                ValueRange state);
+  void loadCall(Value call);
+  void item(ItemOp op);
+  void table(TableOp op);
+  void length(LengthOp op);
+  Value scalar(Value v) { return scalars.lookup(v); }
+  Value allocate(int64_t floats);
+
+  // Rows in and out (Rows.cpp).
+  void loadRows(LoadRowsOp op);
+  void loadKeys(LoadKeysOp op);
+  void fill(FillOp op);
+  void finish(FinishOp op);
+  void storeRows(StoreRowsOp op);
+  Value rowAddress(const CallFields::Tensor &tensor, Value batch, Value head,
+                   Value row, Value heads);
+
+  // The loop's steps (Scores.cpp, Softmax.cpp, Accumulate.cpp).
+  void scores(ScoresOp op);
+  void scoreBlock(int64_t keys, Value k, Value q, Value s);
+  Value denseKeys(const KeyRows &rows);
+  void softmax(SoftmaxOp op);
+  void softmaxPanel(const PairInfo &pairs, Value panel, Value s, Value max,
+                    Value sum);
+  void accumulate(AccumulateOp op);
+  void accumulateBlock(int64_t rows, Value acc, Value decay, Value weights,
+                       Value lo, Value hi, bool masked);
+  void copyValues(const KeyRows &rows, Value panel, Value lo, Value hi);
+
+  // Pairs (Scores.cpp).
+  PairInfo pairInfo(ScoresOp op);
+  /// Columns [lo, hi) of the tile that rows first..last (inclusive) may see.
+  std::pair<Value, Value> bounds(const PairInfo &pairs, Value first,
+                                 Value last);
+  /// The query positions of `lanes` rows from `first` on, as i32.
+  Value positions(const PairInfo &pairs, Value first);
+  /// Whether the rows at `positions` may see column `column`.
+  Value allowed(const PairInfo &pairs, Value positions, Value column);
+
+  int64_t panelRows() const { return plan.scoreVectors * e.lanes; }
+  int64_t panelColumns() const { return plan.valueVectors * e.lanes; }
+
+  KernelOp kernel;
+  mlir::func::FuncOp function;
+  Emitter e;
+  Plan plan;
+  int64_t qkDim = 0, valueDim = 0;
+  CallFields call;
+  Value scratch;
+  int64_t scratchFloats = 0;
+  mlir::IRMapping scalars;
+  llvm::DenseMap<Value, Value> tiles;    ///< tiles in scratch memory
+  llvm::DenseMap<Value, KeyRows> views;  ///< tiles in the caller's memory
+  Value scoreArea, decayArea, lseArea, valueArea, keyArea;
+};
+
+/// exp(x) for x <= 0, NaN for NaN, 0 at and below -87.0...; at most 2.5 ulp.
+Value emitExpOfNegative(Emitter &e, Value x);
+/// ln(x) for finite x >= 2^-126; at most 2 ulp. NaN for NaN.
+Value emitLog(Emitter &e, Value x);
+
+} // namespace attn
+
+#endif

@@ -1,0 +1,194 @@
+//===- targets/cpu/Scores.cpp - Dot products and masks --------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Lanes are rows (queries): the queries were transposed on loading, and each
+// element of a key is broadcast, so K is read as it lies and no step is
+// horizontal. A register block is some keys by some vectors of rows.
+//
+//===----------------------------------------------------------------------===//
+#include "targets/cpu/KernelLowering.h"
+
+using namespace mlir;
+
+namespace attn {
+
+PairInfo KernelLowering::pairInfo(ScoresOp op) {
+  PairInfo info;
+  info.batch = scalar(op.getBatch());
+  info.group = scalar(op.getGroup());
+  info.head = scalar(op.getHead());
+  info.row = scalar(op.getRow());
+  info.rows = scalar(op.getRows());
+  info.heads = scalar(op.getHeads());
+  info.shift = scalar(op.getShift());
+  info.key = scalar(op.getKey());
+  info.count = scalar(op.getCount());
+  info.qLen = scalar(op.getQLen());
+  info.kvLen = scalar(op.getKvLen());
+  if (!op.getMask().empty()) {
+    info.mask = &op.getMask();
+    info.analysis =
+        std::make_shared<RangeAnalysis>(RangeAnalysis::analyse(op.getMask()));
+  }
+  return info;
+}
+
+std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
+                                               Value first, Value last) {
+  if (!pairs.mask)
+    return {e.c(0), pairs.count};
+  auto index = [&](Value v) -> Value {
+    return arith::IndexCastOp::create(e.b, e.b.getIndexType(), v);
+  };
+  auto integer = [&](Value v) -> Value {
+    return e.b.createOrFold<arith::IndexCastOp>(e.i64, v);
+  };
+  auto position = [&](Value r) {
+    r = e.min(r, e.sub(pairs.rows, e.c(1)));
+    return index(e.add(e.div(e.add(pairs.row, r), pairs.heads), pairs.shift));
+  };
+  auto [lo, hi] = pairs.analysis->emitHull(
+      e.b, e.b.getLoc(), {position(first), position(last)},
+      {index(pairs.batch), index(pairs.head), index(pairs.group),
+       index(pairs.qLen), index(pairs.kvLen)});
+  Value from = e.max(e.sub(integer(lo), pairs.key), e.c(0));
+  Value to = e.min(e.sub(integer(hi), pairs.key), pairs.count);
+  return {e.min(from, pairs.count), e.max(to, e.min(from, pairs.count))};
+}
+
+Value KernelLowering::positions(const PairInfo &pairs, Value first) {
+  // Exact in i32 however long the sequence: only the rows of one tile are
+  // divided by the number of heads.
+  Value at = e.add(pairs.row, first);
+  auto narrow = [&](Value v) {
+    return e.broadcast(arith::TruncIOp::create(e.b, e.i32, v));
+  };
+  SmallVector<int32_t> lanes;
+  for (int64_t i = 0; i < e.lanes; ++i)
+    lanes.push_back(i);
+  Value iota = arith::ConstantOp::create(
+      e.b, DenseElementsAttr::get(e.vi, ArrayRef<int32_t>(lanes)));
+  Value within = arith::AddIOp::create(
+      e.b, narrow(e.rem(at, pairs.heads)), iota);
+  auto heads = getConstantIntValue(pairs.heads);
+  Value queries = heads && *heads == 1
+                      ? within
+                      : arith::DivUIOp::create(e.b, within, narrow(pairs.heads))
+                            .getResult();
+  return arith::AddIOp::create(
+      e.b, queries, narrow(e.add(e.div(at, pairs.heads), pairs.shift)));
+}
+
+Value KernelLowering::allowed(const PairInfo &pairs, Value positions,
+                              Value column) {
+  Block &block = pairs.mask->front();
+  IRMapping map;
+  auto narrow = [&](Value v) -> Value {
+    return arith::TruncIOp::create(e.b, e.i32, v);
+  };
+  map.map(block.getArgument(MaskB), narrow(pairs.batch));
+  map.map(block.getArgument(MaskH), narrow(pairs.head));
+  map.map(block.getArgument(MaskG), narrow(pairs.group));
+  map.map(block.getArgument(MaskQ), positions);
+  map.map(block.getArgument(MaskK), narrow(e.add(pairs.key, column)));
+  map.map(block.getArgument(MaskQLen), narrow(pairs.qLen));
+  map.map(block.getArgument(MaskKvLen), narrow(pairs.kvLen));
+  // What depends on the query is a vector, the rest stays scalar.
+  for (Operation &op : block.without_terminator()) {
+    bool isVector = llvm::any_of(op.getOperands(), [&](Value v) {
+      return isa<VectorType>(map.lookup(v).getType());
+    });
+    if (isVector)
+      for (Value v : op.getOperands())
+        if (!isa<VectorType>(map.lookup(v).getType()))
+          map.map(v, e.broadcast(map.lookup(v)));
+    Operation *copy = e.b.clone(op, map);
+    if (isVector)
+      for (Value result : copy->getResults())
+        result.setType(VectorType::get({e.lanes}, result.getType()));
+  }
+  Value result = map.lookup(block.getTerminator()->getOperand(0));
+  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
+}
+
+/// K's rows at a stride of `qkDim`: where they lie, or copied there.
+Value KernelLowering::denseKeys(const KeyRows &rows) {
+  Value dense = e.b.createOrFold<arith::AndIOp>(
+      e.equal(rows.rowStride, e.c(qkDim)), e.equal(rows.columnStride, e.c(1)));
+  e.branch(
+      dense, [] {},
+      [&] {
+        e.copyRows(rows.count, e.c(qkDim), rows.base, rows.rowStride,
+                   rows.columnStride, keyArea, e.c(qkDim), e.c(1));
+      });
+  return e.select(dense, rows.base, keyArea);
+}
+
+void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s) {
+  const int64_t vectors = plan.scoreVectors, width = panelRows();
+  auto step = [&](Value d, Values acc) {
+    Values queries;
+    for (int64_t v = 0; v < vectors; ++v)
+      queries.push_back(
+          e.load(e.at(e.at(q, e.mul(d, width)), v * e.lanes), Aligned::Vector));
+    Value column = e.at(k, d);
+    for (int64_t m = 0; m < keys; ++m) {
+      Value key = e.broadcast(e.loadScalar(e.at(column, m * qkDim)));
+      for (int64_t v = 0; v < vectors; ++v)
+        acc[m * vectors + v] = e.fma(key, queries[v], acc[m * vectors + v]);
+    }
+    return acc;
+  };
+  Values acc(keys * vectors, e.splat(0));
+  const int64_t whole = qkDim / plan.unroll * plan.unroll;
+  acc = e.loop(e.c(0), e.c(whole), plan.unroll, acc,
+               [&](Value d, ValueRange state) {
+                 Values current(state);
+                 for (int64_t u = 0; u < plan.unroll; ++u)
+                   current = step(e.add(d, u), current);
+                 return current;
+               });
+  for (int64_t d = whole; d < qkDim; ++d)
+    acc = step(e.c(d), acc);
+  for (int64_t m = 0; m < keys; ++m)
+    for (int64_t v = 0; v < vectors; ++v)
+      e.store(acc[m * vectors + v], e.at(s, m * plan.rows + v * e.lanes),
+              Aligned::Vector);
+}
+
+void KernelLowering::scores(ScoresOp op) {
+  PairInfo pairs = pairInfo(op);
+  Value queries = tiles.lookup(op.getQ());
+  tiles[op.getScores()] = scoreArea;
+  Value keys = denseKeys(views.find(op.getK())->second);
+  const int64_t width = panelRows();
+  // Blocks of the full height, then lower ones. The last is moved up so that it
+  // ends with the tile: its dot products may be computed twice, the same.
+  const int64_t full = plan.scoreKeys, low = std::min<int64_t>(full, 6);
+  e.loop(e.c(0), pairs.rows, width, [&](Value r) {
+    Value lo, hi;
+    std::tie(lo, hi) = bounds(pairs, r, e.add(r, width - 1));
+    Value q = e.at(queries, e.mul(r, qkDim));
+    Value s = e.at(scoreArea, r);
+    auto block = [&](int64_t height, Value key) {
+      scoreBlock(height, e.at(keys, e.mul(key, qkDim)), q,
+                 e.at(s, e.mul(key, plan.rows)));
+    };
+    Value next = lo;
+    if (full > low) {
+      next = e.add(lo, e.mul(e.div(e.sub(hi, lo), e.c(full)), full));
+      e.loop(lo, next, full, [&](Value key) { block(full, key); });
+    }
+    e.branch(
+        e.less(pairs.count, e.c(low)),
+        [&] { e.loop(next, hi, 1, [&](Value key) { block(1, key); }); },
+        [&] {
+          Value last = e.sub(pairs.count, e.c(low));
+          e.loop(next, hi, low,
+                 [&](Value key) { block(low, e.min(key, last)); });
+        });
+  });
+}
+
+} // namespace attn

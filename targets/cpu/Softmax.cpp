@@ -1,0 +1,114 @@
+//===- targets/cpu/Softmax.cpp - One step of the online softmax -----------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Rows are lanes, so the maximum and the sum over keys are plain vector
+// operations. A masked weight is -0.0: worth nothing in a sum, and its sign
+// tells `accumulate` not to touch the value, where a weight that has merely
+// underflown is +0.0.
+//
+//===----------------------------------------------------------------------===//
+#include "targets/cpu/KernelLowering.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace attn {
+
+void KernelLowering::softmax(SoftmaxOp op) {
+  PairInfo pairs = pairInfo(op.getScores().getDefiningOp<ScoresOp>());
+  Value max = tiles.lookup(op.getMax()), sum = tiles.lookup(op.getSum());
+  tiles[op.getWeights()] = tiles.lookup(op.getScores());
+  tiles[op.getNewMax()] = max;
+  tiles[op.getNewSum()] = sum;
+  tiles[op.getDecay()] = decayArea;
+  e.loop(e.c(0), pairs.rows, panelRows(), [&](Value r) {
+    softmaxPanel(pairs, r, e.at(scoreArea, r), e.at(max, r), e.at(sum, r));
+  });
+}
+
+void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
+                                  Value max, Value sum) {
+  const int64_t vectors = plan.scoreVectors;
+  auto [lo, hi] = bounds(pairs, r, e.add(r, panelRows() - 1));
+  Value infinity = e.splat(-std::numeric_limits<float>::infinity());
+  Values where;
+  if (pairs.mask)
+    for (int64_t v = 0; v < vectors; ++v)
+      where.push_back(positions(pairs, e.add(r, v * e.lanes)));
+  auto address = [&](Value key, int64_t v) {
+    return e.at(e.at(s, e.mul(key, plan.rows)), v * e.lanes);
+  };
+  auto each = [&](Value from, int64_t stride, auto &&make) {
+    Values result;
+    for (int64_t v = 0; v < vectors; ++v)
+      result.push_back(make(e.at(from, v * stride), v));
+    return result;
+  };
+  auto loadAll = [&](Value from) {
+    return each(from, e.lanes, [&](Value at, int64_t) {
+      return e.load(at, Aligned::Vector);
+    });
+  };
+
+  Values before = loadAll(max);
+  Values largest = e.unrolled(
+      lo, hi, pairs.mask ? 1 : 4, before, [&](Value key, ValueRange state) {
+        Values next(state);
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value x = e.load(address(key, v), Aligned::Vector);
+          if (pairs.mask)
+            x = arith::SelectOp::create(
+                e.b, allowed(pairs, where[v], key), x, infinity);
+          next[v] = e.maxIgnoringNan(next[v], x);
+        }
+        return next;
+      });
+
+  // While a row has seen no key its maximum is -inf: subtract 0 instead, so
+  // that exp(-inf - (-inf)) never happens.
+  Values reference, sums;
+  for (int64_t v = 0; v < vectors; ++v) {
+    Value none = arith::CmpFOp::create(e.b, arith::CmpFPredicate::OEQ,
+                                       largest[v], infinity);
+    reference.push_back(
+        arith::SelectOp::create(e.b, none, e.splat(0), largest[v]));
+    Value decay = emitExpOfNegative(
+        e, arith::SubFOp::create(e.b, before[v], reference[v]));
+    e.store(decay, e.at(e.at(decayArea, r), v * e.lanes), Aligned::Vector);
+    e.store(largest[v], e.at(max, v * e.lanes), Aligned::Vector);
+    Value old = e.load(e.at(sum, v * e.lanes), Aligned::Vector);
+    sums.push_back(arith::MulFOp::create(e.b, old, decay));
+  }
+
+  Value masked = e.splat(-0.0f);
+  sums = e.unrolled(
+      lo, hi, pairs.mask ? 1 : 2, sums, [&](Value key, ValueRange state) {
+        Values next(state);
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value at = address(key, v);
+          Value x = e.load(at, Aligned::Vector);
+          Value weight = emitExpOfNegative(
+              e, arith::SubFOp::create(e.b, x, reference[v]));
+          if (pairs.mask)
+            weight = arith::SelectOp::create(
+                e.b, allowed(pairs, where[v], key), weight, masked);
+          e.store(weight, at, Aligned::Vector);
+          next[v] = arith::AddFOp::create(e.b, next[v], weight);
+        }
+        return next;
+      });
+  for (int64_t v = 0; v < vectors; ++v)
+    e.store(sums[v], e.at(sum, v * e.lanes), Aligned::Vector);
+
+  // Keys that none of these rows may see, but rows of other panels may.
+  if (pairs.mask)
+    for (auto [from, to] :
+         {std::pair<Value, Value>{e.c(0), lo}, {hi, pairs.count}})
+      e.loop(from, to, 1, [&](Value key) {
+        for (int64_t v = 0; v < vectors; ++v)
+          e.store(masked, address(key, v), Aligned::Vector);
+      });
+}
+
+} // namespace attn

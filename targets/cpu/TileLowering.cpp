@@ -1,0 +1,264 @@
+//===- targets/cpu/TileLowering.cpp - Tile programs to loops --------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Walks a tile program and writes it again as loops. Scalars keep their form
+// (index becomes i64), tiles become areas of scratch memory.
+//
+//===----------------------------------------------------------------------===//
+#include "targets/cpu/TileLowering.h"
+#include "compiler/Tile.h"
+#include "runtime/attn_abi.h"
+#include "targets/cpu/KernelLowering.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cstddef>
+
+using namespace mlir;
+
+namespace attn {
+
+KernelLowering::KernelLowering(KernelOp kernel, func::FuncOp function,
+                               const TargetInfo &target)
+    : kernel(kernel), function(function),
+      e(kernel.getLoc(), OpBuilder(function.getContext()), target),
+      plan(toPlan(kernel.getPlan())) {}
+
+Value KernelLowering::allocate(int64_t floats) {
+  Value area = e.at(scratch, scratchFloats);
+  scratchFloats += (floats + 15) / 16 * 16;
+  return area;
+}
+
+void KernelLowering::loadCall(Value base) {
+  auto field = [&](size_t offset, Type type) -> Value {
+    Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
+                                   ArrayRef<LLVM::GEPArg>{int32_t(offset)});
+    return LLVM::LoadOp::create(e.b, type, at, /*alignment=*/8);
+  };
+  auto strides = [&](size_t offset, MutableArrayRef<Value> values) {
+    for (auto [i, value] : llvm::enumerate(values))
+      value = field(offset + 8 * i, e.i64);
+  };
+  const std::pair<size_t, size_t> tensors[] = {
+      {offsetof(attn_call, q), offsetof(attn_call, q_stride)},
+      {offsetof(attn_call, k), offsetof(attn_call, k_stride)},
+      {offsetof(attn_call, v), offsetof(attn_call, v_stride)},
+      {offsetof(attn_call, o), offsetof(attn_call, o_stride)}};
+  for (auto [tensor, offsets] : llvm::zip(call.operands, tensors)) {
+    tensor.base = field(offsets.first, e.ptr);
+    strides(offsets.second, tensor.stride);
+  }
+  call.lse = field(offsetof(attn_call, lse), e.ptr);
+  strides(offsetof(attn_call, lse_stride), call.lseStride);
+  call.qLens = field(offsetof(attn_call, q_lens), e.ptr);
+  call.kvLens = field(offsetof(attn_call, kv_lens), e.ptr);
+  call.qLen = field(offsetof(attn_call, q_len), e.i64);
+  call.kvLen = field(offsetof(attn_call, kv_len), e.i64);
+}
+
+LogicalResult KernelLowering::run() {
+  Block *entry = function.addEntryBlock();
+  e.b.setInsertionPointToStart(entry);
+  scratch = entry->getArgument(3);
+  loadCall(entry->getArgument(0));
+
+  kernel.walk([&](ScoresOp op) { qkDim = op.getQ().getType().getCols(); });
+  kernel.walk([&](AccumulateOp op) {
+    valueDim = op.getValues().getType().getCols();
+  });
+  scoreArea = allocate(plan.rows * plan.keys);
+  decayArea = allocate(plan.rows);
+  lseArea = allocate(plan.rows);
+  valueArea = allocate(plan.keys * panelColumns());
+  keyArea = allocate(plan.keys * qkDim);
+
+  Block &body = kernel.getBody().front();
+  // Areas are handed out inside the loop over items, but their addresses do
+  // not change with it.
+  LogicalResult result = success();
+  e.loop(entry->getArgument(1), entry->getArgument(2), 1, [&](Value number) {
+    scalars.map(body.getArgument(0), number);
+    result = block(body);
+  });
+  func::ReturnOp::create(e.b);
+  function->setAttr(kScratchAttr, e.b.getI64IntegerAttr(scratchBytes()));
+  return result;
+}
+
+LogicalResult KernelLowering::block(Block &block) {
+  for (Operation &op : block)
+    if (failed(operation(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult KernelLowering::sameTiles(Operation *op, OperandRange yielded,
+                                        ValueRange state) {
+  for (auto [after, before] : llvm::zip(yielded, state))
+    if (tiles.lookup(after) != tiles.lookup(before) || !tiles.lookup(before))
+      return op->emitOpError("carries a tile that is not updated in place");
+  return success();
+}
+
+LogicalResult KernelLowering::forLoop(scf::ForOp op) {
+  for (auto [arg, result, init] :
+       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs()))
+    tiles[arg] = tiles[result] = tiles.lookup(init);
+  auto step = getConstantIntValue(op.getStep());
+  if (!step)
+    return op.emitOpError("has a step that is not constant");
+  LogicalResult result = success();
+  e.loop(scalar(op.getLowerBound()), scalar(op.getUpperBound()), *step,
+         [&](Value i) {
+           scalars.map(op.getInductionVar(), i);
+           result = block(*op.getBody());
+         });
+  if (failed(result))
+    return failure();
+  return sameTiles(op, op.getBody()->getTerminator()->getOperands(),
+                   op.getInitArgs());
+}
+
+LogicalResult KernelLowering::ifBranch(scf::IfOp op) {
+  LogicalResult result = success();
+  auto side = [&](Block *which) {
+    if (which && failed(block(*which)))
+      result = failure();
+  };
+  if (op.elseBlock())
+    e.branch(
+        scalar(op.getCondition()), [&] { side(op.thenBlock()); },
+        [&] { side(op.elseBlock()); });
+  else
+    e.branch(scalar(op.getCondition()), [&] { side(op.thenBlock()); });
+  if (failed(result) || op.getNumResults() == 0)
+    return result;
+  auto then = op.thenBlock()->getTerminator()->getOperands();
+  for (auto [value, from] : llvm::zip(op.getResults(), then))
+    tiles[value] = tiles.lookup(from);
+  return sameTiles(op, op.elseBlock()->getTerminator()->getOperands(),
+                   op.getResults());
+}
+
+void KernelLowering::item(ItemOp op) {
+  Value number = scalar(op.getItem());
+  int64_t groups = op.getGroups();
+  Value rows = e.mul(call.qLen, int64_t(op.getHeads()));
+  Value tilesOfGroup =
+      e.div(e.add(rows, int64_t(op.getRows()) - 1), e.c(op.getRows()));
+  Value tile = e.rem(number, tilesOfGroup);
+  Value rest = e.div(number, tilesOfGroup);
+  scalars.map(op.getBatch(), e.div(rest, e.c(groups)));
+  scalars.map(op.getGroup(), e.rem(rest, e.c(groups)));
+  scalars.map(op.getRow(), e.mul(tile, int64_t(op.getRows())));
+}
+
+void KernelLowering::table(TableOp op) {
+  // A constant of the object, private to the kernel.
+  auto module = function->getParentOfType<ModuleOp>();
+  auto type = RankedTensorType::get({int64_t(op.getValues().size())}, e.i64);
+  auto arrayType = LLVM::LLVMArrayType::get(e.i64, op.getValues().size());
+  std::string name =
+      "table_" + std::to_string(std::distance(module.getBody()->begin(),
+                                              module.getBody()->end()));
+  {
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(e.b, arrayType, /*isConstant=*/true,
+                           LLVM::Linkage::Internal, name,
+                           DenseElementsAttr::get(type, op.getValues()));
+  }
+  Value base = LLVM::AddressOfOp::create(e.b, e.ptr, name);
+  Value at = LLVM::GEPOp::create(e.b, e.ptr, e.i64, base,
+                                 ArrayRef<LLVM::GEPArg>{scalar(op.getAt())});
+  scalars.map(op.getValue(), LLVM::LoadOp::create(e.b, e.i64, at, 8));
+}
+
+void KernelLowering::length(LengthOp op) {
+  bool queries = op.getWhich() == Operand::Q;
+  Value lengths = queries ? call.qLens : call.kvLens;
+  Value all = queries ? call.qLen : call.kvLen;
+  Value none = LLVM::ZeroOp::create(e.b, e.ptr);
+  Value given =
+      LLVM::ICmpOp::create(e.b, LLVM::ICmpPredicate::ne, lengths, none);
+  auto ifOp = scf::IfOp::create(e.b, TypeRange{e.i64}, given, true, true);
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToStart(ifOp.thenBlock());
+  Value at = LLVM::GEPOp::create(e.b, e.ptr, e.i64, lengths,
+                                 ArrayRef<LLVM::GEPArg>{scalar(op.getBatch())});
+  Value own = LLVM::LoadOp::create(e.b, e.i64, at, 8);
+  scf::YieldOp::create(e.b, own);
+  e.b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(e.b, all);
+  scalars.map(op.getTokens(), ifOp.getResult(0));
+}
+
+LogicalResult KernelLowering::operation(Operation &op) {
+  e.b.setLoc(op.getLoc());
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case<scf::ForOp>([&](auto o) { return forLoop(o); })
+      .Case<scf::IfOp>([&](auto o) { return ifBranch(o); })
+      .Case<scf::YieldOp, YieldOp>([&](auto) { return success(); })
+      .Case<TensorOp>([&](auto) { return success(); })
+      .Case<ItemOp>([&](auto o) { return item(o), success(); })
+      .Case<TableOp>([&](auto o) { return table(o), success(); })
+      .Case<LengthOp>([&](auto o) { return length(o), success(); })
+      .Case<LoadRowsOp>([&](auto o) { return loadRows(o), success(); })
+      .Case<LoadKeysOp>([&](auto o) { return loadKeys(o), success(); })
+      .Case<FillOp>([&](auto o) { return fill(o), success(); })
+      .Case<ScoresOp>([&](auto o) { return scores(o), success(); })
+      .Case<SoftmaxOp>([&](auto o) { return softmax(o), success(); })
+      .Case<AccumulateOp>([&](auto o) { return accumulate(o), success(); })
+      .Case<FinishOp>([&](auto o) { return finish(o), success(); })
+      .Case<StoreRowsOp>([&](auto o) { return storeRows(o), success(); })
+      .Case<arith::ConstantOp>([&](arith::ConstantOp o) -> LogicalResult {
+        if (o.getType().isIndex()) {
+          scalars.map(o.getResult(),
+                      e.c(cast<IntegerAttr>(o.getValue()).getInt()));
+          return success();
+        }
+        e.b.clone(op, scalars);
+        return success();
+      })
+      .Case<arith::IndexCastOp>([&](arith::IndexCastOp o) -> LogicalResult {
+        Value in = scalar(o.getIn());
+        Type type = o.getType().isIndex() ? e.i64 : o.getType();
+        unsigned from = in.getType().getIntOrFloatBitWidth(),
+                 to = type.getIntOrFloatBitWidth();
+        scalars.map(o.getResult(),
+                    from == to ? in
+                    : from < to
+                        ? arith::ExtSIOp::create(e.b, type, in).getResult()
+                        : arith::TruncIOp::create(e.b, type, in).getResult());
+        return success();
+      })
+      .Default([&](Operation *o) -> LogicalResult {
+        if (o->getDialect()->getNamespace() != "arith")
+          return o->emitOpError("has no lowering for a CPU");
+        Operation *copy = e.b.clone(*o, scalars);
+        for (Value result : copy->getResults())
+          if (result.getType().isIndex())
+            result.setType(e.i64);
+        return success();
+      });
+}
+
+LogicalResult lowerTilesToLoops(ModuleOp module, const TargetInfo &target) {
+  for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
+    OpBuilder b(kernel);
+    Type ptr = LLVM::LLVMPointerType::get(b.getContext());
+    Type i64 = b.getI64Type();
+    auto function = func::FuncOp::create(
+        b, kernel.getLoc(), "attn_kernel_run",
+        b.getFunctionType({ptr, i64, i64, ptr}, {}));
+    // The caller's scratch memory is nobody else's.
+    function.setArgAttr(3, LLVM::LLVMDialect::getNoAliasAttrName(),
+                        b.getUnitAttr());
+    if (failed(KernelLowering(kernel, function, target).run()))
+      return failure();
+    kernel.erase();
+  }
+  return success();
+}
+
+} // namespace attn

@@ -1,0 +1,61 @@
+//===- targets/x86/X86.cpp - x86-64 in three levels -----------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Three descriptors of the shared CPU lowering. Features are explicit: code is
+// never generated for the name of a CPU, so it needs nothing but what its
+// descriptor says.
+//
+//===----------------------------------------------------------------------===//
+#include "targets/x86/X86.h"
+#include "targets/cpu/CpuTarget.h"
+
+extern "C" {
+void LLVMInitializeX86TargetInfo();
+void LLVMInitializeX86Target();
+void LLVMInitializeX86TargetMC();
+void LLVMInitializeX86AsmPrinter();
+}
+
+namespace attn {
+
+static void initialize() {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+}
+
+static CpuDescriptor level(const char *name, int preference, unsigned lanes,
+                           unsigned registers, bool fused,
+                           const char *features, const char *llvmFeatures) {
+  CpuDescriptor d;
+  d.info.name = name;
+  d.info.features = features;
+  d.info.preference = preference;
+  d.info.lanes = lanes;
+  d.info.registers = registers;
+  d.info.fusedMultiplyAdd = fused;
+  d.info.l1Bytes = 32 << 10;
+  d.info.l2Bytes = 512 << 10;
+  d.triple = "x86_64-unknown-linux-gnu";
+  d.cpu = "x86-64";
+  d.llvmFeatures = llvmFeatures;
+  d.initialize = initialize;
+  return d;
+}
+
+void addX86Targets(std::vector<const Target *> &list) {
+  static const CpuTarget sse2(
+      level("x86-64", 0, 4, 16, /*fused=*/false, "sse2", "+sse2"));
+  static const CpuTarget avx2(level("x86-avx2", 100, 8, 16, /*fused=*/true,
+                                    "avx2,fma", "+avx2,+fma"));
+  static const CpuTarget avx512(
+      level("x86-avx512", 200, 16, 32, /*fused=*/true,
+            "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma",
+            "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx2,+fma,"
+            "-prefer-256-bit"));
+  list.insert(list.end(), {&sse2, &avx2, &avx512});
+}
+
+} // namespace attn
