@@ -1,0 +1,204 @@
+//===- tools/attnc/Bench.cpp - attnc bench --------------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Calibrate.h"
+#include "compiler/Explain.h"
+#include "compiler/tools/Files.h"
+#include "compiler/tools/attnc/Command.h"
+#include "compiler/tools/attnc/Input.h"
+#include "compiler/tools/attnc/Slices.h"
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace attn {
+namespace {
+
+struct Options : TextOptions {
+  std::string target = "host";
+  std::string plan;
+  int64_t batch = 1;
+  int64_t qLen = 4096;
+  int64_t kvLen = -1; ///< -1: as many as queries
+  size_t threads = 1;
+  double seconds = 10;
+  bool lse = false;
+  bool json = false;
+};
+
+/// The product of positive sizes. Throws Failure where it can't be memory.
+int64_t product(std::initializer_list<int64_t> sizes) {
+  int64_t n = 1;
+  for (int64_t size : sizes)
+    if (__builtin_mul_overflow(n, size, &n) || n > int64_t(1) << 40)
+      throw Failure("tensors of this size do not fit any memory");
+  return n;
+}
+
+/// Tensors of one call, [batch, heads, tokens, width], and the call.
+struct Call {
+  AlignedFloats q, k, v, o, lse;
+  int64_t kvFloats = 0;
+  attn_call call = {};
+
+  Call(const Spec &spec, const Options &options, int64_t kvLen) {
+    const int64_t b = options.batch, n = options.qLen;
+    q = random(product({b, spec.heads, n, spec.qkDim}), 1);
+    k = random(product({b, spec.kvHeads, kvLen, spec.qkDim}), 2);
+    v = random(product({b, spec.kvHeads, kvLen, spec.valueDim}), 3);
+    kvFloats = b * spec.kvHeads * kvLen * (spec.qkDim + spec.valueDim);
+    o = allocateFloats(size_t(product({b, spec.heads, n, spec.valueDim})), 0);
+    call.q = q.get();
+    call.k = k.get();
+    call.v = v.get();
+    call.o = o.get();
+    call.batch = b;
+    call.q_len = n;
+    call.kv_len = kvLen;
+    setStrides(call.q_stride, spec.heads, n, spec.qkDim);
+    setStrides(call.k_stride, spec.kvHeads, kvLen, spec.qkDim);
+    setStrides(call.v_stride, spec.kvHeads, kvLen, spec.valueDim);
+    setStrides(call.o_stride, spec.heads, n, spec.valueDim);
+    if (options.lse) {
+      lse = allocateFloats(size_t(product({b, spec.heads, n})), 0);
+      call.lse = lse.get();
+      call.lse_stride[0] = spec.heads * n;
+      call.lse_stride[1] = n;
+      call.lse_stride[2] = 1;
+    }
+  }
+
+private:
+  static void setStrides(int64_t *stride, int64_t heads, int64_t tokens,
+                         int64_t width) {
+    stride[0] = heads * tokens * width;
+    stride[1] = tokens * width;
+    stride[2] = width;
+    stride[3] = 1;
+  }
+  /// Uniform in [-1, 1), the same in each run.
+  static AlignedFloats random(int64_t count, uint64_t seed) {
+    AlignedFloats values = allocateFloats(size_t(count), 0);
+    uint64_t state = seed * 0x9e3779b97f4a7c15u;
+    for (int64_t i = 0; i < count; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      values[size_t(i)] = float(int32_t(state >> 32)) * 0x1p-31f;
+    }
+    return values;
+  }
+};
+
+int64_t itemsOf(const attn_kernel &kernel, const Options &options) {
+  return options.batch * kernel.item_groups *
+         ((options.qLen * kernel.item_heads + kernel.item_rows - 1) /
+          kernel.item_rows);
+}
+
+int benchVariant(const Options &options) {
+  const Text text = options.read();
+  const Spec &spec = text.spec();
+  const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
+  std::vector<Diagnostic> diagnostics;
+  const std::string target = resolveTarget(options.target, diagnostics);
+  text.require(diagnostics);
+  const auto start = std::chrono::steady_clock::now();
+  const attn_kernel *kernel = jit(spec, {target, options.plan}, diagnostics);
+  const double compileSeconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  text.require(diagnostics);
+  if (kernel->q_type != ATTN_F32 || kernel->kv_type != ATTN_F32 ||
+      kernel->out_type != ATTN_F32)
+    throw Failure("bench measures variants of type f32");
+  const Explanation work =
+      explain(spec, {target, options.plan}, options.qLen, kvLen);
+  text.require(work.diagnostics);
+  const Calibration *loops = calibration(target, diagnostics);
+  text.require(diagnostics);
+
+  Call call(spec, options, kvLen);
+  Team team(options.threads);
+  // The streaming reads go through as much memory as K and V have, so that
+  // caches help both alike; but never through the caches alone.
+  const size_t streamBytes = std::clamp<size_t>(
+      size_t(call.kvFloats) * sizeof(float), 64u << 20, 1u << 30);
+  const Measurement m = measure(*kernel, call.call, itemsOf(*kernel, options),
+                                *loops, streamBytes, options.seconds, team);
+
+  const double flops = work.flops * double(options.batch);
+  const double bytes = work.bytes * double(options.batch);
+  const double computeSeconds = flops / m.peakFlops;
+  const double memorySeconds = bytes / m.peakBytes;
+  const bool isComputeBound = computeSeconds >= memorySeconds;
+  const double fraction = std::max(computeSeconds, memorySeconds) / m.seconds;
+
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["variant"] = spec.name;
+    json["target"] = target;
+    json["plan"] = work.plan;
+    json["batch"] = options.batch;
+    json["q_len"] = options.qLen;
+    json["kv_len"] = kvLen;
+    json["threads"] = options.threads;
+    json["seconds"] = m.seconds;
+    json["seconds_median"] = m.secondsMedian;
+    json["flops"] = flops;
+    json["bytes"] = bytes;
+    json["gflops"] = flops / m.seconds / 1e9;
+    json["gbytes_per_second"] = bytes / m.seconds / 1e9;
+    json["peak_gflops"] = m.peakFlops / 1e9;
+    json["peak_gbytes_per_second"] = m.peakBytes / 1e9;
+    json["fraction_of_peak"] = fraction;
+    json["bound"] = isComputeBound ? "compute" : "memory";
+    json["compile_seconds"] = compileSeconds;
+    json["visited_pairs"] = work.visitedPairs;
+    json["allowed_pairs"] = work.allowedPairs;
+    json["slices"] = m.slices;
+    json["rounds"] = m.rounds;
+    fmt::print("{}\n", json.dump(2));
+    return 0;
+  }
+  fmt::print("{} for {}, batch {}, {} queries x {} keys, {} {}\n", spec.name,
+             target, options.batch, options.qLen, kvLen, options.threads,
+             options.threads == 1 ? "thread" : "threads");
+  fmt::print("  time     {:.6g} ms (median {:.6g}), {} slices, {} rounds\n",
+             m.seconds * 1e3, m.secondsMedian * 1e3, m.slices, m.rounds);
+  fmt::print("  speed    {:.4g} GFLOP/s, {:.4g} GB/s\n",
+             flops / m.seconds / 1e9, bytes / m.seconds / 1e9);
+  fmt::print("  machine  {:.4g} GFLOP/s, {:.4g} GB/s\n", m.peakFlops / 1e9,
+             m.peakBytes / 1e9);
+  fmt::print("  reached  {:.1f} % of what bounds it ({})\n", fraction * 100,
+             isComputeBound ? "compute" : "memory");
+  fmt::print("  compile  {:.0f} ms\n", compileSeconds * 1e3);
+  return 0;
+}
+
+} // namespace
+
+Action addBench(CLI::App &command) {
+  auto options = std::make_shared<Options>();
+  const CLI::Range length(int64_t(1), int64_t(1) << 40);
+  options->add(command);
+  command.add_option("--batch", options->batch)->check(length);
+  command.add_option("--q-len", options->qLen)->check(length);
+  command.add_option("--kv-len", options->kvLen, "default: as --q-len")
+      ->check(length);
+  command.add_option("--threads", options->threads)
+      ->check(CLI::Range(size_t(1), size_t(1024)));
+  command.add_option("--target", options->target);
+  command.add_option("--plan", options->plan,
+                     "KEY=VALUE,...: overrides the planner");
+  command
+      .add_option("--seconds", options->seconds, "how long to measure, about")
+      ->check(CLI::Range(0.0, 86400.0));
+  command.add_flag("--lse", options->lse, "also compute the log-sum-exp");
+  command.add_flag("--json", options->json, "one object on standard output");
+  return [options] { return benchVariant(*options); };
+}
+
+} // namespace attn

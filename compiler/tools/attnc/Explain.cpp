@@ -1,0 +1,85 @@
+//===- tools/attnc/Explain.cpp - attnc explain ----------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Explain.h"
+#include "compiler/tools/Files.h"
+#include "compiler/tools/attnc/Command.h"
+#include "compiler/tools/attnc/Input.h"
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace attn {
+namespace {
+
+struct Options : TextOptions {
+  std::string target = "host";
+  std::string plan;
+  int64_t qLen = 4096;
+  int64_t kvLen = -1; ///< -1: as many as queries
+  bool json = false;
+};
+
+int explainVariant(const Options &options) {
+  const Text text = options.read();
+  const Spec &spec = text.spec();
+  std::vector<Diagnostic> diagnostics;
+  const std::string target = resolveTarget(options.target, diagnostics);
+  text.require(diagnostics);
+  const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
+  const Explanation e =
+      explain(spec, {target, options.plan}, options.qLen, kvLen);
+  text.require(e.diagnostics);
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["variant"] = spec.name;
+    json["target"] = target;
+    json["q_len"] = options.qLen;
+    json["kv_len"] = kvLen;
+    json["visited_pairs"] = e.visitedPairs;
+    json["allowed_pairs"] = e.allowedPairs;
+    json["tiles"] = {{"full", e.fullTiles},
+                     {"partial", e.partialTiles},
+                     {"skipped", e.skippedTiles}};
+    json["flops"] = e.flops;
+    json["bytes"] = e.bytes;
+    json["plan"] = e.plan;
+    json["reasons"] = e.reasons;
+    fmt::print("{}\n", json.dump(2));
+    return 0;
+  }
+  fmt::print("{} for {}, {} queries x {} keys\n", spec.name, target,
+             options.qLen, kvLen);
+  fmt::print("  pairs    {} visited for {} allowed", e.visitedPairs,
+             e.allowedPairs);
+  if (e.allowedPairs)
+    fmt::print(" ({:.3f})", double(e.visitedPairs) / double(e.allowedPairs));
+  fmt::print(", per head\n  tiles    {} full, {} partial, {} skipped\n",
+             e.fullTiles, e.partialTiles, e.skippedTiles);
+  fmt::print("  work     {:.4g} GFLOP, at least {:.4g} MB\n", e.flops / 1e9,
+             e.bytes / 1e6);
+  fmt::print("  plan     {}\n", e.plan);
+  for (const std::string &reason : e.reasons)
+    fmt::print("           {}\n", reason);
+  return 0;
+}
+
+} // namespace
+
+Action addExplain(CLI::App &command) {
+  auto options = std::make_shared<Options>();
+  options->add(command);
+  command.add_option("--target", options->target);
+  command.add_option("--plan", options->plan,
+                     "KEY=VALUE,...: overrides the planner");
+  command.add_option("--q-len", options->qLen)
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 40));
+  command.add_option("--kv-len", options->kvLen, "default: as --q-len")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 40));
+  command.add_flag("--json", options->json, "one object on standard output");
+  return [options] { return explainVariant(*options); };
+}
+
+} // namespace attn

@@ -1,0 +1,82 @@
+//===- tools/attnc/Main.cpp - The command line ----------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Compiler.h"
+#include "compiler/tools/Files.h"
+#include "compiler/tools/attnc/Command.h"
+#include <fmt/format.h>
+#include <map>
+#include <new>
+
+using namespace attn;
+
+namespace {
+
+constexpr int kBadUsage = 2;
+
+/// One message on standard error; those about texts bring their place along.
+int complain(const std::string &message) {
+  const bool placed = message.find(": error: ") != std::string::npos;
+  fmt::print(stderr, "{}{}\n", placed ? "" : "attnc: error: ", message);
+  return kBadUsage;
+}
+
+struct CommandEntry {
+  const char *name;
+  const char *help;
+  Action (*add)(CLI::App &);
+};
+
+constexpr CommandEntry kCommands[] = {
+    {"compile", "compile a text to a bundle, an object, or a stage's text",
+     addCompile},
+    {"run", "run a variant on NumPy arrays", addRun},
+    {"check", "compare kernels with a double-precision evaluation", addCheck},
+    {"bench", "measure a kernel against what the machine can do", addBench},
+    {"explain", "say what a kernel will do, and why", addExplain},
+    {"targets", "list the targets", addTargets},
+    {"cache", "list or clear the cache on disk", addCache},
+};
+
+int runCommandLine(int argc, char **argv) {
+  CLI::App app("attnc compiles attention variants to fast kernels", "attnc");
+  app.set_version_flag("--version",
+                       [] { return "attnc " + compilerVersion(); });
+  app.require_subcommand(1);
+  std::map<CLI::App *, Action> actions;
+  std::string names;
+  for (const CommandEntry &entry : kCommands) {
+    CLI::App *command = app.add_subcommand(entry.name, entry.help);
+    actions[command] = entry.add(*command);
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1]))
+    return complain(
+        fmt::format("there is no command '{}'; there are: {}", argv[1], names));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &request) {
+    return app.exit(request); // --help, --version
+  } catch (const CLI::ParseError &error) {
+    return complain(fmt::format(
+        "{} (see 'attnc{} --help')", error.what(),
+        argc > 1 && argv[1][0] != '-' ? " " + std::string(argv[1]) : ""));
+  }
+  return actions.at(app.get_subcommands().front())();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return runCommandLine(argc, argv);
+  } catch (const Failure &failure) {
+    return complain(failure.what());
+  } catch (const std::bad_alloc &) {
+    return complain("out of memory");
+  } catch (const std::exception &exception) {
+    return complain(exception.what());
+  }
+}

@@ -1,0 +1,333 @@
+//===- tools/attnc/Run.cpp - attnc run ------------------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Compiler.h"
+#include "compiler/tools/Files.h"
+#include "compiler/tools/Npy.h"
+#include "compiler/tools/attnc/Command.h"
+#include "compiler/tools/attnc/Input.h"
+#include "runtime/attn.h"
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <memory>
+#include <optional>
+
+namespace attn {
+namespace {
+
+struct Options : TextOptions {
+  std::string q, k, v, qLens, kvLens, out, lse;
+  std::string target = "host";
+  std::string layout = "bhtd";
+  std::vector<std::string> params;
+  size_t threads = 0;
+};
+
+/// The runtime's errors are complete sentences already.
+void require(int status, const attn_error &error, const std::string &file) {
+  if (status == ATTN_OK)
+    return;
+  const std::string text = error.text;
+  throw Failure(text.find(file) == std::string::npos &&
+                        status == ATTN_BAD_BUNDLE
+                    ? file + ": " + text
+                    : text);
+}
+
+/// An array that the runtime is handed; the shape lives here.
+struct Tensor {
+  Array array;
+  DLTensor view = {};
+
+  Tensor() = default;
+  Tensor(const Tensor &) = delete;
+  Tensor &operator=(const Tensor &) = delete;
+
+  void bind(DLDataType type) {
+    view.data = array.bytes.data();
+    view.device = {kDLCPU, 0};
+    view.ndim = int32_t(array.shape.size());
+    view.dtype = type;
+    view.shape = array.shape.data();
+  }
+};
+
+DLDataType dlpackType(const Array &array, int32_t wanted) {
+  const auto bits = uint8_t(8 * array.elementBytes());
+  // NumPy has no bf16: it travels as u2.
+  if (array.type == "u2" && wanted == ATTN_BF16)
+    return {kDLBfloat, 16, 1};
+  switch (array.type[0]) {
+  case 'f':
+    return {kDLFloat, bits, 1};
+  case 'i':
+    return {kDLInt, bits, 1};
+  case 'b':
+    return {kDLBool, bits, 1};
+  default:
+    return {kDLUInt, bits, 1};
+  }
+}
+
+const char *npyType(int32_t type) {
+  return type == ATTN_F32 ? "f4" : type == ATTN_F16 ? "f2" : "u2";
+}
+
+void readTensor(Tensor &tensor, const std::string &name,
+                const std::string &path, int32_t wanted) {
+  tensor.array = readNpy(path);
+  if (tensor.array.type != npyType(wanted))
+    throw Failure(
+        fmt::format("{} ({}): its elements are '{}'; this variant takes '{}'{}",
+                    name, path, tensor.array.type, npyType(wanted),
+                    wanted == ATTN_BF16 ? " (bf16 stored as u2)" : ""));
+  if (tensor.array.shape.size() != 4)
+    throw Failure(fmt::format(
+        "{} ({}): it has {} dimensions [{}]; 4 are needed, the batch included",
+        name, path, tensor.array.shape.size(),
+        fmt::join(tensor.array.shape, ", ")));
+  tensor.bind(dlpackType(tensor.array, wanted));
+}
+
+void readLengths(Tensor &tensor, const std::string &name,
+                 const std::string &path) {
+  tensor.array = readNpy(path);
+  if (tensor.array.type != "i4" && tensor.array.type != "i8")
+    throw Failure(fmt::format("{} ({}): its elements are '{}'; 'i4' or 'i8' is "
+                              "needed",
+                              name, path, tensor.array.type));
+  tensor.bind(dlpackType(tensor.array, -1));
+}
+
+void makeOutput(Tensor &tensor, const char *type, std::vector<int64_t> shape,
+                DLDataType dlpack) {
+  tensor.array.type = type;
+  tensor.array.shape = std::move(shape);
+  tensor.array.bytes.resize(size_t(tensor.array.elements()) *
+                            tensor.array.elementBytes());
+  tensor.bind(dlpack);
+}
+
+float valueAt(const Array &array, size_t index) {
+  if (array.type == "f4") {
+    float value;
+    std::memcpy(&value, array.bytes.data() + 4 * index, sizeof value);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, array.bytes.data() + 2 * index, sizeof half);
+  uint32_t bits;
+  if (array.type == "u2") {
+    bits = uint32_t(half) << 16;
+  } else {
+    const uint32_t exponent = half >> 10 & 31, mantissa = half & 1023;
+    if (exponent == 0)
+      return std::copysign(std::ldexp(float(mantissa), -24),
+                           half >> 15 ? -1.0f : 1.0f);
+    bits = uint32_t(half >> 15) << 31 |
+           (exponent == 31 ? 255u : exponent + 112) << 23 | mantissa << 13;
+  }
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+void printSummary(const Array &array) {
+  const size_t n = size_t(array.elements());
+  double sum = 0;
+  float low = std::numeric_limits<float>::infinity(), high = -low;
+  size_t finite = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float value = valueAt(array, i);
+    if (!std::isfinite(value))
+      continue;
+    ++finite;
+    sum += double(value);
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  if (finite)
+    fmt::print("mean {:.6g}, from {:.6g} to {:.6g}, {} not finite\n",
+               sum / double(finite), low, high, n - finite);
+  else
+    fmt::print("{} elements, none finite\n", n);
+}
+
+/// Names of `--param` are those of the variant, each once.
+void checkParams(const std::vector<std::string> &given, const Spec &spec) {
+  std::string known;
+  for (const Param &param : spec.params)
+    known += (known.empty() ? "" : ", ") + param.name;
+  for (const std::string &text : given) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Failure(fmt::format("--param {}: NAME=FILE.npy or NAME=VALUE is "
+                                "expected",
+                                text));
+    const std::string name = text.substr(0, equals);
+    if (!spec.findParam(name))
+      throw Failure(fmt::format(
+          "--param {}: variant '{}' has no parameter '{}'; {}", text, spec.name,
+          name, known.empty() ? "it has none" : "it has: " + known));
+  }
+  // What can be handed over is what kernels take; those with parameters are
+  // refused when they are compiled.
+}
+
+struct Bundle {
+  attn_bundle *handle = nullptr;
+  ~Bundle() { attn_bundle_close(handle); }
+};
+struct Pool {
+  attn_pool *handle = nullptr;
+  ~Pool() { attn_pool_destroy(handle); }
+};
+
+/// The kernel to run and how it came to be.
+struct Source {
+  Bundle bundle;
+  const attn_kernel *kernel = nullptr;
+  std::string path;
+};
+
+void openBundle(Source &source, const Options &options) {
+  if (!options.defines.empty())
+    throw Failure("-D: a bundle is compiled already; -D goes with a text");
+  attn_error error = {};
+  require(attn_bundle_open(options.file.c_str(), &source.bundle.handle, &error),
+          error, options.file);
+  require(attn_kernel_pick(
+              source.bundle.handle,
+              options.variant.empty() ? nullptr : options.variant.c_str(),
+              options.target == "host" ? nullptr : options.target.c_str(),
+              &source.kernel, &error),
+          error, options.file);
+  source.path = "bundle";
+  if (!options.params.empty()) {
+    ParseResult parsed = parse(source.kernel->text);
+    if (parsed.specs.size() != 1)
+      throw Failure(fmt::format("{}: the text of variant '{}' is damaged",
+                                options.file, source.kernel->variant));
+    checkParams(options.params, parsed.specs.front());
+  }
+}
+
+void compileText(Source &source, const Options &options, std::string bytes) {
+  const Text text(options.file, std::move(bytes), options.defines,
+                  options.variant);
+  const Spec &spec = text.spec();
+  checkParams(options.params, spec);
+  std::vector<Diagnostic> diagnostics;
+  const auto start = std::chrono::steady_clock::now();
+  source.kernel = jit(spec, {options.target, ""}, diagnostics);
+  text.require(diagnostics);
+  const std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - start;
+  source.path = fmt::format("jit in {:.0f} ms", took.count());
+}
+
+int runVariant(const Options &options) {
+  if (options.layout != "bhtd" && options.layout != "bthd")
+    throw Failure(fmt::format("--layout {}: 'bhtd' or 'bthd' is expected",
+                              options.layout));
+  const bool headsFirst = options.layout == "bhtd";
+  Source source;
+  std::string bytes = readFile(options.file);
+  if (bytes.compare(0, 4, "\177ELF") == 0)
+    openBundle(source, options);
+  else
+    compileText(source, options, std::move(bytes));
+  const attn_kernel &kernel = *source.kernel;
+
+  Tensor q, k, v, o, lse, qLens, kvLens;
+  readTensor(q, "q", options.q, kernel.q_type);
+  readTensor(k, "k", options.k, kernel.kv_type);
+  readTensor(v, "v", options.v, kernel.kv_type);
+  attn_tensors tensors = {};
+  tensors.struct_size = sizeof tensors;
+  tensors.q = &q.view;
+  tensors.k = &k.view;
+  tensors.v = &v.view;
+  if (!options.qLens.empty()) {
+    readLengths(qLens, "q_lens", options.qLens);
+    tensors.q_lens = &qLens.view;
+  }
+  if (!options.kvLens.empty()) {
+    readLengths(kvLens, "kv_lens", options.kvLens);
+    tensors.kv_lens = &kvLens.view;
+  }
+  const std::vector<int64_t> &shape = q.array.shape;
+  const char *outType = npyType(kernel.out_type);
+  makeOutput(o, outType, {shape[0], shape[1], shape[2], kernel.value_dim},
+             kernel.out_type == ATTN_BF16
+                 ? DLDataType{kDLBfloat, 16, 1}
+                 : DLDataType{kDLFloat,
+                              uint8_t(kernel.out_type == ATTN_F32 ? 32 : 16),
+                              1});
+  tensors.o = &o.view;
+  if (!options.lse.empty()) {
+    makeOutput(lse, "f4", {shape[0], shape[1], shape[2]}, {kDLFloat, 32, 1});
+    tensors.lse = &lse.view;
+  }
+
+  attn_error error = {};
+  Pool pool;
+  require(attn_pool_create(options.threads, &pool.handle, &error), error,
+          options.file);
+  attn_run_options runOptions = {};
+  runOptions.struct_size = sizeof runOptions;
+  runOptions.layout = headsFirst ? ATTN_BHTD : ATTN_BTHD;
+  runOptions.pool = pool.handle;
+  const auto start = std::chrono::steady_clock::now();
+  require(attn_run(&kernel, &tensors, &runOptions, &error), error,
+          options.file);
+  const std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - start;
+
+  if (!options.out.empty())
+    writeFile(options.out, npyBytes(o.array));
+  if (!options.lse.empty())
+    writeFile(options.lse, npyBytes(lse.array));
+  fmt::print("{}: q [{}] k [{}] v [{}] {}, {} ({}), {} {}, {:.3f} ms\n",
+             kernel.variant, fmt::join(q.array.shape, ", "),
+             fmt::join(k.array.shape, ", "), fmt::join(v.array.shape, ", "),
+             options.layout, kernel.target, source.path,
+             attn_pool_threads(pool.handle),
+             attn_pool_threads(pool.handle) == 1 ? "thread" : "threads",
+             took.count());
+  if (options.out.empty())
+    printSummary(o.array);
+  return 0;
+}
+
+} // namespace
+
+Action addRun(CLI::App &command) {
+  auto options = std::make_shared<Options>();
+  options->add(command);
+  command.add_option("--q", options->q, "queries, a .npy file")->required();
+  command.add_option("--k", options->k, "keys")->required();
+  command.add_option("--v", options->v, "values")->required();
+  command.add_option("--param", options->params, "NAME=FILE.npy or NAME=VALUE");
+  command.add_option("--q-lens", options->qLens,
+                     "queries of each sequence, [batch] of i4 or i8");
+  command.add_option("--kv-lens", options->kvLens, "keys of each sequence");
+  command.add_option("--out", options->out, "where to write the output");
+  command.add_option("--lse", options->lse,
+                     "where to write the logarithm of the sum");
+  command.add_option("--target", options->target);
+  command.add_option("--threads", options->threads, "0: one for each CPU")
+      ->check(CLI::Range(size_t(0), size_t(ATTN_MAX_THREADS)));
+  command.add_option("--layout", options->layout,
+                     "bhtd ([batch, heads, tokens, width]) or bthd");
+  return [options] { return runVariant(*options); };
+}
+
+} // namespace attn
