@@ -1,4 +1,4 @@
-/*===- runtime/attn_abi.h - What compiled kernels and the runtime agree on --===*
+/*===- runtime/attn_abi.h - What kernels and the runtime agree on ---------===*
  *
  * Part of attnc. Apache-2.0.
  *
@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 #define ATTN_ABI_VERSION 1u
-#define ATTN_BUNDLE_MAGIC 0x4e545441u /* "ATTN" read as a little-endian word */
+#define ATTN_BUNDLE_MAGIC 0x4e545441u /* "ATTN" as a little-endian word */
 /* The one symbol a bundle exports: a `const attn_bundle_table`. */
 #define ATTN_BUNDLE_SYMBOL "attn_bundle"
 
@@ -108,18 +108,18 @@ typedef struct attnc_request {
   uint32_t struct_size;
   const char *text; /* need not end in NUL */
   size_t text_size;
-  const char *file;    /* name for messages */
-  const char *targets; /* "T,T,..." or "host" */
-  const char *variant; /* NULL: all of the text */
-  const char *plan;    /* "KEY=VALUE,...", NULL: the planner's */
+  const char *file;           /* name for messages */
+  const char *targets;        /* "T,T,..." or "host" */
+  const char *variant;        /* NULL: all of the text */
+  const char *plan;           /* "KEY=VALUE,...", NULL: the planner's */
   const char *const *defines; /* "NAME=VALUE" each */
   size_t n_defines;
 } attnc_request;
 
 /* Compiles a text to a bundle (a shared library) written whole to `out_path`
  * or not at all; an `out_path` /proc/self/fd/N names an open, empty file of the
- * caller's, which is written in place. Returns 0; else nonzero and *error is a text to be given to
- * attnc_free. Thread-safe; never throws, never exits. */
+ * caller's, which is written in place. Returns 0; else nonzero and *error is a
+ * text to be given to attnc_free. Thread-safe; never throws, never exits. */
 typedef int (*attnc_compile_fn)(const attnc_request *request,
                                 const char *out_path, char **error);
 #define ATTNC_COMPILE_SYMBOL "attnc_compile"
