@@ -33,7 +33,7 @@ struct SourceRange {
 struct Diagnostic {
   SourceRange where;
   std::string message; ///< what is wrong, with the offending value
-  std::string hint;    ///< what is allowed, or "did you mean 'x'?"; may be empty
+  std::string hint; ///< what is allowed, or "did you mean 'x'?"; may be empty
 };
 
 /// Renders a diagnostic as `file:line:column: error: message`, the source line
@@ -59,8 +59,22 @@ enum class ExprKind : uint8_t {
 };
 
 enum class Op : uint8_t {
-  None, Neg, Not,
-  Or, And, Eq, Ne, Lt, Le, Gt, Ge, Add, Sub, Mul, Div, Rem,
+  None,
+  Neg,
+  Not,
+  Or,
+  And,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Rem,
 };
 
 struct Expr;
@@ -86,7 +100,15 @@ bool equal(const ExprRef &a, const ExprRef &b);
 
 /// A dimension of a parameter: a named extent of the call, or a constant.
 struct Dim {
-  enum Kind : uint8_t { Batch, Heads, KvHeads, Queries, Keys, Tokens, Constant };
+  enum Kind : uint8_t {
+    Batch,
+    Heads,
+    KvHeads,
+    Queries,
+    Keys,
+    Tokens,
+    Constant
+  };
   Kind kind = Constant;
   int64_t constant = 0;
 };
@@ -94,13 +116,15 @@ struct Dim {
 struct Param {
   std::string name;
   Type type = Type::I32;
-  std::vector<Dim> dims; ///< empty: a scalar (or, for Tokens, a list per sequence)
+  /// Empty: a scalar (or, for Tokens, a list per sequence).
+  std::vector<Dim> dims;
   SourceRange where;
 };
 
 struct Let {
   std::string name;
-  ExprRef value; ///< constant: literals, earlier lets, arithmetic; may be a List
+  /// Constant: literals, earlier lets, arithmetic; may be a List.
+  ExprRef value;
   SourceRange where;
 };
 
@@ -126,7 +150,7 @@ struct Spec {
   std::vector<int64_t> kvMap; ///< empty: floor(h * kvHeads / heads)
   int64_t qkDim = 0;          ///< with `latent`: nope + rope
   int64_t valueDim = 0;
-  int64_t latent = 0;         ///< 0: none
+  int64_t latent = 0;               ///< 0: none
   int64_t nopeDim = 0, ropeDim = 0; ///< only with `latent`
   Type qType = Type::F32, kvType = Type::F32, outType = Type::F32;
   ExprRef scale, score, mask, sink;
