@@ -1,0 +1,270 @@
+//===- tests/support/Generate.cpp - Random variants and calls -------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/support/Generate.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdexcept>
+
+namespace attn::test {
+
+namespace {
+
+/// A size from 1 to `most`: mostly small, often at the edge of a vector or of a
+/// tile. 1 is the simplest.
+int64_t randomSize(Choices &choices, int64_t most) {
+  static const std::vector<int64_t> edges = {
+      2,  3,  4,  5,  7,  8,  9,  15,  16,  17,  31,  32,  33,  47,  48,  49,
+      63, 64, 65, 80, 95, 96, 97, 100, 127, 128, 129, 130, 191, 192, 193, 200};
+  int64_t kind = choices.between(0, 9);
+  int64_t size = kind < 3   ? choices.between(1, 12)
+                 : kind < 8 ? choices.oneOf(edges)
+                            : choices.between(1, 200);
+  return 1 + (size - 1) % most;
+}
+
+/// A constant for comparisons with distances and positions.
+int64_t randomConstant(Choices &choices) {
+  int64_t magnitude =
+      choices.chance(60) ? choices.between(0, 8) : randomSize(choices, 150);
+  return choices.chance(35) ? -magnitude : magnitude;
+}
+
+class MaskWriter {
+public:
+  explicit MaskWriter(Choices &choices) : choices(choices) {}
+
+  std::string write(int depth) {
+    int64_t kind = depth == 0 ? choices.between(0, 4) : choices.between(0, 8);
+    switch (kind) {
+    case 0:
+      return "causal";
+    case 1:
+      return window();
+    case 2:
+      return fmt::format("sliding({})", randomSize(choices, 130));
+    case 3:
+    case 4:
+      return comparison();
+    case 5:
+    case 6:
+      return fmt::format("({} && {})", write(depth - 1), write(depth - 1));
+    case 7:
+      return fmt::format("({} || {})", write(depth - 1), write(depth - 1));
+    default:
+      return fmt::format("!({})", write(depth - 1));
+    }
+  }
+
+private:
+  std::string window() {
+    int64_t left = randomSize(choices, 130) - 1;
+    if (choices.chance(30))
+      return fmt::format("window({})", left);
+    int64_t right = randomSize(choices, 130) - 1;
+    if (choices.chance(50))
+      return fmt::format("window({}, {})", left, right);
+    int64_t dilation = choices.between(1, 5);
+    return fmt::format("window({}, {}, {})", left / dilation, right / dilation,
+                       dilation);
+  }
+
+  /// a*k + b*q + c, each part optional but not all.
+  std::string linear() {
+    static const std::vector<std::string> forms = {
+        "k",         "q",         "k - q",     "q - k", "k + q",
+        "2 * k - q", "k - 2 * q", "3 * k + q", "-k",    "2 * q - 3 * k",
+    };
+    std::string form = choices.oneOf(forms);
+    if (choices.chance(30))
+      form += fmt::format(" + {}", choices.between(0, 20));
+    return form;
+  }
+
+  std::string comparison() {
+    static const std::vector<std::string> ops = {"<=", "<",  ">",
+                                                 ">=", "==", "!="};
+    const std::string left = linear(), op = choices.oneOf(ops);
+    int64_t constant = randomConstant(choices);
+    if (choices.chance(25))
+      return fmt::format("{} {} {}", constant, op, left);
+    return fmt::format("{} {} {}", left, op, constant);
+  }
+
+  Choices &choices;
+};
+
+/// A scale whose logits stay small enough for f32 to meet rule 7.
+std::string randomScale(Choices &choices, int64_t qkDim) {
+  double usual = 1 / std::sqrt(static_cast<double>(qkDim));
+  switch (choices.between(0, 4)) {
+  case 0:
+    return fmt::format("{:.6f}", usual * 1.5);
+  case 1:
+    return fmt::format("1.0 / sqrt({}.0)", qkDim + 3);
+  case 2:
+    return fmt::format("exp2(-{}.0)", std::lround(-std::log2(usual)) + 1);
+  case 3:
+    return fmt::format("-{:.6f}", usual);
+  default:
+    return fmt::format("0.5 * {:.6f} + 0.001", usual);
+  }
+}
+
+int64_t workOf(const Case &c) {
+  return c.batch * c.spec.heads * c.qLen * c.kvLen *
+         (c.spec.qkDim + c.spec.valueDim);
+}
+
+std::vector<int64_t> randomLengths(Choices &choices, int64_t batch,
+                                   int64_t most) {
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < batch; ++b)
+    lengths.push_back(choices.chance(50) ? choices.between(0, most) : most);
+  return lengths;
+}
+
+} // namespace
+
+Features Features::smallCalls() {
+  Features features;
+  features.maxHeads = 3;
+  features.maxDim = 40;
+  features.maxLength = 70;
+  features.maxBatch = 2;
+  features.maxWork = 150000;
+  return features;
+}
+
+std::string randomVariant(Choices &choices, const Features &features,
+                          const std::string &name) {
+  int64_t heads = choices.between(1, features.maxHeads);
+  std::string text =
+      fmt::format("attention {} {{\n  heads = {}\n", name, heads);
+  if (features.groupedHeads && choices.chance(60)) {
+    int64_t kvHeads = choices.between(1, heads);
+    text += fmt::format("  kv_heads = {}\n", kvHeads);
+    if (features.kvMap && choices.chance(25)) {
+      std::vector<int64_t> map;
+      for (int64_t h = 0; h < heads; ++h)
+        map.push_back(choices.between(0, kvHeads - 1));
+      text += fmt::format("  kv_map = [{}]\n", fmt::join(map, ", "));
+    }
+  }
+  int64_t qk = randomSize(choices, features.maxDim);
+  if (features.unequalDims && choices.chance(40))
+    text += fmt::format("  head_dim = {{ qk = {}, value = {} }}\n", qk,
+                        randomSize(choices, features.maxDim));
+  else
+    text += fmt::format("  head_dim = {}\n", qk);
+  if (features.scales && choices.chance(30))
+    text += fmt::format("  scale = {}\n", randomScale(choices, qk));
+  if (features.masks && choices.chance(80))
+    text += fmt::format(
+        "  mask = {}\n",
+        MaskWriter(choices).write(static_cast<int>(choices.between(0, 3))));
+  if (features.bothAlignments && choices.chance(25))
+    text += "  align = top_left\n";
+  return text + "}\n";
+}
+
+Layout randomLayout(Choices &choices, bool isOutput) {
+  Layout layout;
+  if (choices.chance(40))
+    return layout;
+  for (size_t n = 3; n > 0; --n)
+    if (choices.chance(25))
+      std::swap(layout.order[n],
+                layout.order[static_cast<size_t>(
+                    choices.between(0, static_cast<int64_t>(n)))]);
+  if (choices.chance(15))
+    layout.step = choices.between(1, 3);
+  for (size_t d = 0; d < 4; ++d) {
+    if (choices.chance(30))
+      layout.gap[d] = choices.between(0, 7);
+    if (choices.chance(10))
+      layout.reversed[d] = true;
+    if (!isOutput && choices.chance(5))
+      layout.broadcast[d] = true;
+  }
+  if (choices.chance(50)) {
+    layout.placement = Placement::Start;
+    layout.before = choices.chance(50) ? choices.between(0, 15) : 0;
+    layout.after = choices.between(0, 15);
+  }
+  return layout;
+}
+
+Case randomCase(Choices &choices, const Features &features, const Spec &spec) {
+  Case c;
+  c.spec = spec;
+  c.batch = choices.chance(4) ? 0 : choices.between(1, features.maxBatch);
+  const auto length = [&] {
+    return choices.chance(4) ? 0 : randomSize(choices, features.maxLength);
+  };
+  c.kvLen = length();
+  // Prefill, decode, chunks, and lengths that have nothing to do with another.
+  int64_t kind = choices.between(0, 9);
+  c.qLen = kind < 4   ? length()
+           : kind < 6 ? c.kvLen
+           : kind < 8 ? 1
+                      : std::min<int64_t>(c.kvLen, choices.between(1, 9));
+  while (workOf(c) > features.maxWork)
+    if (c.batch > 1)
+      --c.batch;
+    else
+      (c.qLen > c.kvLen ? c.qLen : c.kvLen) /= 2;
+  if (choices.chance(30))
+    c.kvLens = randomLengths(choices, c.batch, c.kvLen);
+  if (choices.chance(30))
+    c.qLens = randomLengths(choices, c.batch, c.qLen);
+  c.lse = choices.chance(60);
+  c.q = randomLayout(choices, false);
+  c.k = randomLayout(choices, false);
+  c.v = randomLayout(choices, false);
+  c.o = randomLayout(choices, true);
+  c.lseLayout = randomLayout(choices, true);
+  c.poison =
+      choices.oneOf<Poison>({Poison::Nan, Poison::Infinity, Poison::Huge});
+  c.values.seed = static_cast<uint32_t>(choices.between(1, 1000000));
+  switch (choices.between(0, 9)) {
+  case 7:
+    c.values.zeroQuery = true;
+    break;
+  case 8:
+    c.values.zeroQuery = true;
+    c.values.integers = true;
+    break;
+  case 9:
+    c.values.vScale = 1000;
+    break;
+  case 6:
+    c.values.kScale = 3;
+    break;
+  default:
+    break;
+  }
+  return c;
+}
+
+Spec parseOne(const std::string &text) {
+  ParseResult parsed = parse(text);
+  if (parsed.ok() && parsed.specs.size() == 1)
+    return parsed.specs[0];
+  std::string message = "not a text of one variant:\n";
+  for (const Diagnostic &diagnostic : parsed.diagnostics)
+    message += render(diagnostic, "text.attn", text);
+  throw std::logic_error(message);
+}
+
+Case randomVariantCase(Choices &choices, const Features &features,
+                       const std::string &name) {
+  Spec spec = parseOne(randomVariant(choices, features, name));
+  return randomCase(choices, features, spec);
+}
+
+} // namespace attn::test

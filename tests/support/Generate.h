@@ -1,0 +1,55 @@
+//===- tests/support/Generate.h - Random variants and calls ---------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_TESTS_SUPPORT_GENERATE_H
+#define ATTNC_TESTS_SUPPORT_GENERATE_H
+
+#include "tests/support/Case.h"
+#include "tests/support/Choices.h"
+#include <string>
+
+namespace attn::test {
+
+/// Which parts of the language random variants use, and how large calls get.
+struct Features {
+  bool groupedHeads = true;   ///< kv_heads, also where they do not divide
+  bool kvMap = true;          ///< kv_map
+  bool unequalDims = true;    ///< value width apart from qk width
+  bool scales = true;         ///< scale expressions
+  bool masks = true;          ///< causal, window, sliding, linear forms
+  bool bothAlignments = true; ///< align = top_left
+  int64_t maxHeads = 6;
+  int64_t maxDim = 130;
+  int64_t maxLength = 200;
+  int64_t maxBatch = 3;
+  int64_t maxWork = 20000000; ///< multiplications of Q with K, at most
+
+  /// What the first level of the compiler lowers: f32, no score, no parameters.
+  static Features level1() { return {}; }
+  /// Calls small enough for an emulator.
+  static Features smallCalls();
+};
+
+/// The text of a variant called `name`.
+std::string randomVariant(Choices &choices, const Features &features,
+                          const std::string &name);
+
+/// A call of a variant: sizes, lengths, layouts, values.
+Case randomCase(Choices &choices, const Features &features, const Spec &spec);
+
+/// The one variant of a text. Throws std::logic_error with the diagnostics
+/// where the parser refuses it.
+Spec parseOne(const std::string &text);
+
+/// The layout of a tensor; `isOutput` excludes overlapping elements.
+Layout randomLayout(Choices &choices, bool isOutput);
+
+/// randomVariant, parsed by parseOne, then randomCase.
+Case randomVariantCase(Choices &choices, const Features &features,
+                       const std::string &name);
+
+} // namespace attn::test
+
+#endif

@@ -1,0 +1,145 @@
+//===- tests/support/GeneratorTest.cpp - Random cases reach everything ----===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/support/Generate.h"
+#include <functional>
+#include <gtest/gtest.h>
+#include <map>
+
+namespace attn::test {
+namespace {
+
+TEST(Generators, EqualSeedsGiveEqualCases) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Choices a(seed), b(seed);
+    EXPECT_EQ(describe(randomVariantCase(a, Features::level1(), "x")),
+              describe(randomVariantCase(b, Features::level1(), "x")));
+  }
+}
+
+TEST(Generators, ZerosGiveTheSimplestCase) {
+  Choices zeros(std::vector<uint32_t>{});
+  Case c = randomVariantCase(zeros, Features::level1(), "simple");
+  EXPECT_EQ(c.spec.heads, 1);
+  EXPECT_EQ(c.spec.qkDim, 1);
+  EXPECT_EQ(c.batch, 1);
+  EXPECT_EQ(c.qLen, 1);
+  EXPECT_EQ(c.kvLen, 1);
+  EXPECT_EQ(c.spec.mask, nullptr);
+  EXPECT_FALSE(c.lse);
+}
+
+TEST(Generators, TextsPrintAndParseBack) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Choices choices(seed);
+    Spec spec = randomVariantCase(choices, Features::level1(), "x").spec;
+    EXPECT_TRUE(parseOne(print(spec)) == spec) << print(spec);
+  }
+}
+
+bool mentions(const ExprRef &expr, const std::string &name) {
+  if (!expr)
+    return false;
+  if (expr->name == name)
+    return true;
+  for (const ExprRef &arg : expr->args)
+    if (mentions(arg, name))
+      return true;
+  return false;
+}
+
+bool anyLayout(const Case &c, const std::function<bool(const Layout &)> &is) {
+  return is(c.q) || is(c.k) || is(c.v) || is(c.o);
+}
+
+TEST(Generators, ReachEverything) {
+  constexpr int kCases = 600;
+  std::map<std::string, int> seen;
+  for (int n = 0; n < kCases; ++n) {
+    Choices choices(static_cast<uint64_t>(n) + 77);
+    Case c = randomVariantCase(choices, Features::level1(), "x");
+    const Spec &s = c.spec;
+    const auto count = [&](const char *name, bool is) {
+      seen[name] += is ? 1 : 0;
+    };
+    count("equal heads", s.heads == s.kvHeads);
+    count("grouped heads", s.kvHeads < s.heads && s.heads % s.kvHeads == 0);
+    count("heads that do not divide", s.heads % s.kvHeads != 0);
+    count("kv_map", !s.kvMap.empty());
+    count("qk wider than value", s.qkDim > s.valueDim);
+    count("value wider than qk", s.qkDim < s.valueDim);
+    count("width over 128", s.qkDim > 128);
+    count("width 1", s.qkDim == 1);
+    count("scale", s.scale != nullptr);
+    count("top_left", s.align == Align::TopLeft);
+    count("no mask", !s.mask);
+    count("causal", mentions(s.mask, "causal"));
+    count("window", mentions(s.mask, "window"));
+    count("sliding", mentions(s.mask, "sliding"));
+    count("comparisons", mentions(s.mask, "k") || mentions(s.mask, "q"));
+    count("empty batch", c.batch == 0);
+    count("no queries", c.qLen == 0);
+    count("no keys", c.kvLen == 0);
+    count("decode", c.qLen == 1 && c.kvLen > 16);
+    count("more queries than keys", c.qLen > c.kvLen);
+    count("square", c.qLen == c.kvLen && c.qLen > 16);
+    count("long", c.qLen > 100 && c.kvLen > 100);
+    count("q_lens", !c.qLens.empty());
+    count("kv_lens", !c.kvLens.empty());
+    count("no LSE", !c.lse);
+    count("contiguous",
+          c.q.gap == std::array<int64_t, 4>{} && !c.q.reversed[3]);
+    count("gaps", anyLayout(c, [](auto &l) { return l.gap[2] != 0; }));
+    count("negative stride",
+          anyLayout(c, [](auto &l) { return l.reversed[2]; }));
+    count("zero stride", anyLayout(c, [](auto &l) { return l.broadcast[1]; }));
+    count("columns not adjacent",
+          anyLayout(c, [](auto &l) { return l.order[3] != 3; }));
+    count("heads inside tokens",
+          anyLayout(c, [](auto &l) { return l.order[1] == 2; }));
+    count("odd base", anyLayout(c, [](auto &l) { return l.before % 16 != 0; }));
+    count("ends at a page",
+          anyLayout(c, [](auto &l) { return l.placement == Placement::End; }));
+    count("output strided", c.o.gap[3] != 0 || c.o.step != 1);
+    EXPECT_FALSE(c.o.broadcast[0] || c.o.broadcast[1] || c.o.broadcast[2] ||
+                 c.o.broadcast[3]);
+
+    oracle::Output output;
+    CallBuffers buffers(c);
+    ASSERT_EQ(oracle::evaluate(s, buffers.call(), {}, output), "");
+    bool empty = false, full = false, partial = false;
+    for (size_t row = 0; row < output.keys.size(); ++row) {
+      if (output.inside[row] == 0)
+        continue;
+      empty |= output.keys[row] == 0;
+      full |= output.keys[row] == c.kvLen;
+      partial |= output.keys[row] > 0 && output.keys[row] < c.kvLen;
+    }
+    count("rows without keys", empty);
+    count("rows with all keys", full);
+    count("rows with some keys", partial);
+  }
+  for (const auto &[name, times] : seen) {
+    std::printf("%4d of %d: %s\n", times, kCases, name.c_str());
+    EXPECT_GE(times, kCases / 100) << name;
+  }
+}
+
+TEST(Generators, RespectTheLimits) {
+  Features small = Features::smallCalls();
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Choices choices(seed);
+    Case c = randomVariantCase(choices, small, "x");
+    EXPECT_LE(c.spec.heads, small.maxHeads);
+    EXPECT_LE(c.spec.qkDim, small.maxDim);
+    EXPECT_LE(c.batch, small.maxBatch);
+    EXPECT_LE(c.batch * c.spec.heads * c.qLen * c.kvLen *
+                  (c.spec.qkDim + c.spec.valueDim),
+              small.maxWork);
+  }
+}
+
+} // namespace
+} // namespace attn::test

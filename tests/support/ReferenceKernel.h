@@ -1,0 +1,59 @@
+//===- tests/support/ReferenceKernel.h - A slow kernel, right or wrong ----===//
+//
+// Part of attnc. Apache-2.0.
+//
+// A plain f32 kernel behind the interface of compiled ones, and ways to break
+// it: it shows that the checks pass what is right and catch what is wrong.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_TESTS_SUPPORT_REFERENCEKERNEL_H
+#define ATTNC_TESTS_SUPPORT_REFERENCEKERNEL_H
+
+#include "dsl/Spec.h"
+#include "runtime/attn_abi.h"
+#include <memory>
+
+namespace attn::test {
+
+enum class Fault {
+  None,
+  ReadPastEnd,     ///< reads a whole vector of 8 columns of K
+  ReadBeforeStart, ///< reads the element before the first of Q
+  WritePastEnd,    ///< writes one column too many, into the gap if there is one
+  WriteUnusedRows, ///< writes rows at or past a sequence's own length
+  WriteInput,      ///< scales Q in place
+  LeakMaskedValue, ///< multiplies masked values by a weight of zero
+  LeakMaskedKey,   ///< adds minus infinity to masked scores
+  LowSentinel,     ///< starts the maximum at -50000
+  WindowOffByOne,  ///< applies the mask to the next key
+  TopLeft,         ///< ignores the alignment
+  TiledHeads,      ///< kv head is h mod kv_heads
+  IgnoreKvLens,    ///< visits all slots of K and V
+  EmptyRowsNan,    ///< divides zero by zero where no key is allowed
+  DirtyScratch,    ///< adds what scratch memory held
+  ItemOrder,       ///< result depends on how many items ran before
+  BatchSize,       ///< regroups sums by the number of entries in the batch
+  AlignedLoad,     ///< traps unless rows of V are aligned to 32 bytes
+  UnitStride,      ///< takes the columns of V to be adjacent
+  ShortOffsets,    ///< computes offsets of K in 32 bits
+  NarrowLse,       ///< LSE in the wrong base
+  LostScale,       ///< takes the default scale whatever the variant says
+};
+
+/// A kernel for f32 variants without score and sink. One at a time: creating
+/// another makes the former invalid to run.
+class ReferenceKernel {
+public:
+  explicit ReferenceKernel(Spec spec, Fault fault = Fault::None);
+  ~ReferenceKernel();
+  const attn_kernel *kernel() const;
+
+  struct State;
+
+private:
+  std::unique_ptr<State> state;
+};
+
+} // namespace attn::test
+
+#endif
