@@ -1,0 +1,124 @@
+//===- compiler/RangeAnalysis.h - Which keys a mask lets rows see ---------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Turns a mask region into the keys that a tile of queries has to visit and
+// into a class for each tile of keys. It reasons about the expression; there is
+// no list of known masks. What it can't decide is "partial": a key that some
+// row may see is never skipped, and a tile is never called full unless every
+// row sees every key of it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_RANGEANALYSIS_H
+#define ATTNC_COMPILER_RANGEANALYSIS_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Region.h"
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace attn {
+
+namespace range {
+struct Mask;
+}
+
+/// The positions of a tile's queries, both inclusive, qMin <= qMax. Positions
+/// and sizes are below 2^31 in magnitude, here and in everything below.
+struct Rows {
+  int64_t qMin, qMax;
+};
+
+/// What is the same for all pairs of a tile. b, h, g: entry of the batch, query
+/// head, key/value head.
+struct Scalars {
+  int64_t b, h, g, qLen, kvLen;
+};
+
+/// Keys [lo, hi); lo == hi if there are none.
+struct KeyRange {
+  int64_t lo, hi;
+  bool empty() const { return lo >= hi; }
+};
+
+enum class TileClass {
+  Skip,    ///< no row sees any key
+  Partial, ///< neither is known
+  Full     ///< every row sees every key
+};
+
+/// Rows and Scalars as values of type `index`. b, h, g and qLen may be null
+/// where `reads` is false for them.
+struct RowValues {
+  mlir::Value qMin, qMax;
+};
+struct ScalarValues {
+  mlir::Value b, h, g, qLen, kvLen;
+};
+
+/// An immutable result: cheap to copy, independent of the IR it came from, safe
+/// to share between threads. Numbers and emitted IR are evaluations of one and
+/// the same form and agree.
+class RangeAnalysis {
+public:
+  enum class Arg : unsigned { B, H, G, Q, K, QLen, KvLen };
+
+  /// `mask` has one block with the integer arguments (b, h, g, q, k, q_len,
+  /// kv_len) whose terminator has one i1 operand; or it is empty: every key is
+  /// allowed. Integers are taken not to wrap around. Any operation may occur;
+  /// results of those that are not understood are open.
+  static RangeAnalysis analyse(mlir::Region &mask);
+
+  /// A range in [0, kvLen) outside which no row sees a key. For any comparison
+  /// that is linear in the key, and for any conjunction of comparisons of k
+  /// with q + constant or constants, the smallest one; a union gets the hull of
+  /// its parts. A condition on the residue of a key restricts nothing.
+  KeyRange hull(Rows rows, Scalars scalars) const;
+  /// A range in [0, kvLen) of which every row sees every key.
+  KeyRange inner(Rows rows, Scalars scalars) const;
+  /// The class of the part of `tile` that lies in [0, kvLen); Skip if none.
+  TileClass classify(Rows rows, KeyRange tile, Scalars scalars) const;
+
+  /// The same as IR: straight-line `arith` on `index` and i1 at the builder's
+  /// insertion point, folded as far as the operands are constant.
+  std::pair<mlir::Value, mlir::Value> emitHull(mlir::OpBuilder &builder,
+                                               mlir::Location loc,
+                                               RowValues rows,
+                                               ScalarValues scalars) const;
+  std::pair<mlir::Value, mlir::Value> emitInner(mlir::OpBuilder &builder,
+                                                mlir::Location loc,
+                                                RowValues rows,
+                                                ScalarValues scalars) const;
+  /// i1: false only if no row sees any of the keys kMin..kMax, both inclusive,
+  /// 0 <= kMin <= kMax < kvLen.
+  mlir::Value emitMay(mlir::OpBuilder &builder, mlir::Location loc,
+                      RowValues rows, mlir::Value kMin, mlir::Value kMax,
+                      ScalarValues scalars) const;
+  /// i1: true only if every row sees all of those keys.
+  mlir::Value emitMust(mlir::OpBuilder &builder, mlir::Location loc,
+                       RowValues rows, mlir::Value kMin, mlir::Value kMax,
+                       ScalarValues scalars) const;
+
+  /// Known for every position and size.
+  bool alwaysTrue() const;
+  bool alwaysFalse() const;
+  /// True where every tile of one row and one key is decided: no part of the
+  /// mask was left open.
+  bool exact() const;
+
+  /// Whether the mask's value depends on that argument. Rows of different
+  /// heads may share a tile if it reads neither H nor G.
+  bool reads(Arg arg) const;
+
+  /// For people: each condition with what it bounds, and what was left open
+  /// and where it is written. Several lines, each ended by a newline.
+  std::string describe() const;
+
+private:
+  std::shared_ptr<const range::Mask> mask;
+};
+
+} // namespace attn
+
+#endif
