@@ -4,16 +4,11 @@ include(CMakePackageConfigHelpers)
 set(attn_include ${CMAKE_INSTALL_INCLUDEDIR}/attn)
 set(attn_package ${CMAKE_INSTALL_LIBDIR}/cmake/attnc)
 
-# The runtime looks for the compiler library beside itself.
-set_target_properties(attn_runtime PROPERTIES EXPORT_NAME runtime INSTALL_RPATH "$ORIGIN")
-set_target_properties(attn_runtime_static PROPERTIES EXPORT_NAME runtime_static)
-set_target_properties(attn_runtime_objects PROPERTIES EXPORT_NAME runtime_objects)
+# The runtime (installed by its folder) looks for the compiler library beside
+# itself.
+set_target_properties(attn_runtime PROPERTIES INSTALL_RPATH "$ORIGIN")
 set_target_properties(attn_dsl PROPERTIES EXPORT_NAME dsl)
-# The objects are inside the libraries; exported, the name carries nothing.
-install(TARGETS attn_runtime attn_runtime_static attn_runtime_objects attn_dsl
-  EXPORT attncTargets
-  INCLUDES DESTINATION ${attn_include})
-install(FILES runtime/attn.h runtime/attn_abi.h DESTINATION ${attn_include})
+install(TARGETS attn_dsl EXPORT attncTargets INCLUDES DESTINATION ${attn_include})
 install(FILES dsl/Spec.h dsl/Variant.h DESTINATION ${attn_include}/dsl)
 if(TARGET attnc)
   file(RELATIVE_PATH libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
