@@ -102,7 +102,7 @@ MAY_INCLUDE = {
     "dsl": set(),
     "runtime": set(),
     "compiler": {"dsl/Spec.h", "runtime/attn_abi.h"},
-    "compiler/tools": PUBLIC | {"tests/oracle/Oracle.h"},
+    "compiler/tools": PUBLIC | {"tests/support/Check.h"},
     "targets": SEAMS | {"compiler/AttnDialect.h"},
     "tests": PUBLIC,
     "tests/oracle": {"dsl/Spec.h", "runtime/attn_abi.h"},
