@@ -25,6 +25,16 @@ static uint32_t rotate(uint32_t x, unsigned n) {
   return x >> n | x << (32 - n);
 }
 
+/* One round on the eight variables under the names that they have in it. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                       \
+  do {                                                                         \
+    uint32_t t = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +          \
+                 (g ^ (e & (f ^ g))) + round_constants[i] + w[i];              \
+    d += t;                                                                    \
+    h = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +                   \
+        ((a & b) | (c & (a | b)));                                             \
+  } while (0)
+
 static void compress(uint32_t state[8], const uint8_t *block) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i)
@@ -35,20 +45,27 @@ static void compress(uint32_t state[8], const uint8_t *block) {
     uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  uint32_t v[8];
-  memcpy(v, state, sizeof v);
-  for (int i = 0; i < 64; ++i) {
-    uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
-    uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-    uint32_t t1 = v[7] + s1 + choice + round_constants[i] + w[i];
-    uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
-    uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-    memmove(v + 1, v, 7 * sizeof v[0]);
-    v[4] += t1;
-    v[0] = t1 + s0 + majority;
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+  uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+  /* Eight rounds rename the variables full circle, so nothing is moved. */
+  for (int i = 0; i < 64; i += 8) {
+    ROUND(a, b, c, d, e, f, g, h, i);
+    ROUND(h, a, b, c, d, e, f, g, i + 1);
+    ROUND(g, h, a, b, c, d, e, f, i + 2);
+    ROUND(f, g, h, a, b, c, d, e, i + 3);
+    ROUND(e, f, g, h, a, b, c, d, i + 4);
+    ROUND(d, e, f, g, h, a, b, c, i + 5);
+    ROUND(c, d, e, f, g, h, a, b, i + 6);
+    ROUND(b, c, d, e, f, g, h, a, i + 7);
   }
-  for (int i = 0; i < 8; ++i)
-    state[i] += v[i];
+  state[0] += a;
+  state[1] += b;
+  state[2] += c;
+  state[3] += d;
+  state[4] += e;
+  state[5] += f;
+  state[6] += g;
+  state[7] += h;
 }
 
 void attn_sha256_init(struct attn_sha256 *hash) {
