@@ -130,7 +130,9 @@ size_t Array::elementBytes() const {
 int64_t Array::elements() const {
   int64_t n = 1;
   for (int64_t extent : shape)
-    n *= extent;
+    if (__builtin_mul_overflow(n, extent, &n))
+      throw Failure(fmt::format("an array of shape [{}] fits no memory",
+                                fmt::join(shape, ", ")));
   return n;
 }
 
@@ -173,7 +175,7 @@ Array readNpy(const std::string &path) {
                    : descr;
   bool known = false;
   for (const char *type :
-       {"f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1"})
+       {"f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"})
     known |= array.type == type;
   if (!known)
     throw fail(fmt::format("element type '{}' is not read; numbers such as "

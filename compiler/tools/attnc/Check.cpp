@@ -1,0 +1,86 @@
+//===- tools/attnc/Check.cpp - attnc check --------------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/support/Check.h"
+#include "compiler/Compiler.h"
+#include "compiler/tools/Files.h"
+#include "compiler/tools/attnc/Command.h"
+#include "compiler/tools/attnc/Input.h"
+#include <fmt/format.h>
+#include <memory>
+#include <unistd.h>
+
+namespace attn {
+namespace {
+
+constexpr int kMismatch = 1;
+
+struct Options : TextOptions {
+  std::string target = "host";
+  int64_t cases = 100;
+  uint64_t seed = 1;
+};
+
+/// Shown on a terminal only, and wiped when done.
+class Progress {
+public:
+  Progress(const std::string &name, int64_t cases)
+      : name(name), cases(cases), isShown(::isatty(STDERR_FILENO)) {}
+  ~Progress() {
+    if (isShown)
+      fmt::print(stderr, "\r\033[K");
+  }
+  void show(int64_t done) const {
+    if (isShown)
+      fmt::print(stderr, "\r{}: {} of {}", name, done, cases);
+  }
+
+private:
+  const std::string &name;
+  int64_t cases;
+  bool isShown;
+};
+
+int checkVariants(const Options &options) {
+  const Text text = options.read();
+  std::vector<Diagnostic> diagnostics;
+  const std::string target = resolveTarget(options.target, diagnostics);
+  text.require(diagnostics);
+  int result = 0;
+  for (const Spec &spec : text.specs()) {
+    CheckReport report;
+    {
+      Progress progress(spec.name, options.cases);
+      report = checkSpec(spec, target, options.cases, options.seed,
+                         [&](int64_t done) { progress.show(done); });
+    }
+    text.require(report.diagnostics);
+    if (!report.error.empty())
+      throw Failure(fmt::format("{}: {}", spec.name, report.error));
+    fmt::print("{} for {} ({}), seed {}: {} cases, {} wrong; largest error "
+               "{:.2g} of what is allowed\n",
+               spec.name, target, report.through, options.seed, report.cases,
+               report.failures, report.worst);
+    if (report.failures) {
+      fmt::print("  {}\n", report.firstFailure);
+      result = kMismatch;
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+Action addCheck(CLI::App &command) {
+  auto options = std::make_shared<Options>();
+  options->add(command);
+  command.add_option("--target", options->target);
+  command.add_option("--cases", options->cases, "random calls for a variant")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  command.add_option("--seed", options->seed, "equal seeds give equal calls");
+  return [options] { return checkVariants(*options); };
+}
+
+} // namespace attn

@@ -47,12 +47,14 @@ int runCommandLine(int argc, char **argv) {
   app.require_subcommand(1);
   std::map<CLI::App *, Action> actions;
   std::string names;
+  bool isKnown = argc < 2 || argv[1][0] == '-';
   for (const CommandEntry &entry : kCommands) {
     CLI::App *command = app.add_subcommand(entry.name, entry.help);
     actions[command] = entry.add(*command);
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
+    isKnown = isKnown || std::string(entry.name) == argv[1];
   }
-  if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1]))
+  if (!isKnown)
     return complain(
         fmt::format("there is no command '{}'; there are: {}", argv[1], names));
   try {

@@ -69,8 +69,6 @@ DLDataType dlpackType(const Array &array, int32_t wanted) {
     return {kDLFloat, bits, 1};
   case 'i':
     return {kDLInt, bits, 1};
-  case 'b':
-    return {kDLBool, bits, 1};
   default:
     return {kDLUInt, bits, 1};
   }
