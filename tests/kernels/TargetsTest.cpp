@@ -1,0 +1,102 @@
+//===- tests/kernels/TargetsTest.cpp - No target goes untested ------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// What the CPU does not run, an emulator does; the emulated way is taken in any
+// case, so that it works where it is needed.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/kernels/KernelTest.h"
+#include "tests/support/Check.h"
+#include "tests/support/Emulated.h"
+
+namespace attn::test {
+namespace {
+
+TEST(Targets, EachRunsHereOrIsEmulated) {
+  for (const std::string &target : allTargets()) {
+    if (runsHere(target))
+      std::printf("%s: native\n", target.c_str());
+    else if (Emulator emulator = emulatorFor(target); emulator.missing.empty())
+      std::printf("%s: %s\n", target.c_str(), emulator.name.c_str());
+    else
+      ADD_FAILURE() << target << " is not tested: " << emulator.missing;
+  }
+}
+
+TEST(Targets, ForeignOnesAreRefused) {
+  for (const TargetState &state : targetStates()) {
+    if (state.runsHere)
+      continue;
+    std::string error;
+    EXPECT_EQ(compileHere(variant(1, 1, 8, ""), state.name, error).kernel,
+              nullptr);
+    EXPECT_NE(error.find(state.missing), std::string::npos) << error;
+  }
+}
+
+/// The kernel as an object, for an emulator.
+Code objectFor(const Spec &spec, const std::string &target) {
+  CompileOptions options;
+  options.target = target;
+  CompileResult result = compile(spec, "obj", options);
+  for (const Diagnostic &diagnostic : result.diagnostics)
+    ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));
+  return {nullptr, result.data, kernelSymbol(spec.name, target)};
+}
+
+TEST(Emulated, Avx512Kernels) {
+  const std::string target = "x86-avx512";
+  std::vector<std::unique_ptr<Trial>> trials;
+  std::vector<Job> jobs;
+  const auto add = [&](const Case &c, const Code &code) {
+    trials.push_back(std::make_unique<Trial>(
+        c, code, static_cast<Order>(trials.size() % 4)));
+    jobs.push_back(trials.back()->job);
+  };
+  // Random variants and calls; several calls of each.
+  for (int n = 0; n < 6; ++n) {
+    Choices choices(static_cast<uint64_t>(n) + 500);
+    Case c = randomVariantCase(choices, Features::smallCalls(),
+                               fmt::format("random{}", n));
+    Code code = objectFor(c.spec, target);
+    add(c, code);
+    for (int call = 0; call < 2; ++call)
+      add(randomCase(choices, Features::smallCalls(), c.spec), code);
+  }
+  // The main loops: whole registers, several tiles, an edge in each dimension.
+  Spec wide = parseOne("attention wide { heads = 2 kv_heads = 1 head_dim = 67 "
+                       "mask = causal && sliding(40) }");
+  Code code = objectFor(wide, target);
+  add(caseOf(wide, 1, 70, 101), code);
+  add(caseOf(wide, 2, 1, 150), code);
+  std::vector<std::string> outcomes =
+      makeEmulatedExecutor(emulatorFor(target))->run(jobs);
+  for (size_t n = 0; n < jobs.size(); ++n)
+    EXPECT_EQ(trials[n]->judge(outcomes[n]), "") << describe(trials[n]->c);
+}
+
+TEST(Check, ReportsWhatItRan) {
+  Spec spec = variant(4, 2, 24, "mask = causal && sliding(30)");
+  int64_t last = 0;
+  CheckReport report = checkSpec(spec, "x86-64", 20, 3, [&](int64_t done) {
+    EXPECT_EQ(done, last + 1);
+    last = done;
+  });
+  EXPECT_TRUE(report.ok()) << report.error << report.firstFailure;
+  EXPECT_EQ(report.cases, 20);
+  EXPECT_EQ(last, 20);
+  EXPECT_EQ(report.through, "native");
+  EXPECT_GT(report.worst, 0);
+  EXPECT_LE(report.worst, 1);
+}
+
+TEST(Check, RefusesWithAText) {
+  EXPECT_NE(checkSpec(variant(1, 1, 8, ""), "no-such", 1, 1, {}).error, "");
+  Spec parameters = parseOne("attention a(n: i32) { heads = 1 head_dim = 8 "
+                             "mask = k < n }");
+  EXPECT_FALSE(checkSpec(parameters, "host", 1, 1, {}).ok());
+}
+
+} // namespace
+} // namespace attn::test
