@@ -68,8 +68,8 @@ void TileType::print(AsmPrinter &printer) const {
 LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t rows, int64_t cols, Type elementType) {
   if (rows < 1 || cols < 1)
-    return emitError() << "a tile has at least one row and column, not "
-                       << rows << "x" << cols;
+    return emitError() << "a tile has at least one row and column, not " << rows
+                       << "x" << cols;
   if (!isa<FloatType>(elementType))
     return emitError() << "the elements of a tile are floats, not "
                        << elementType;
@@ -92,9 +92,10 @@ static LogicalResult verifyMask(Operation *op, Region &mask) {
   if (block.getNumArguments() != kMaskArgs ||
       !llvm::all_of(block.getArgumentTypes(),
                     [](Type t) { return t.isInteger(32); }))
-    return op->emitOpError("mask takes (b, h, g, q, k, q_len, kv_len), all i32");
-  auto yield = dyn_cast_or_null<YieldOp>(
-      block.empty() ? nullptr : &block.back());
+    return op->emitOpError(
+        "mask takes (b, h, g, q, k, q_len, kv_len), all i32");
+  auto yield =
+      dyn_cast_or_null<YieldOp>(block.empty() ? nullptr : &block.back());
   if (!yield || yield.getValues().size() != 1 ||
       !yield.getValues()[0].getType().isInteger(1))
     return op->emitOpError("mask must yield one i1");
@@ -105,7 +106,8 @@ LogicalResult AttentionOp::verify() {
   auto positive = [&](StringRef what, int64_t value) -> LogicalResult {
     if (value >= 1)
       return success();
-    return emitOpError() << what << " is " << value << "; at least 1 is allowed";
+    return emitOpError() << what << " is " << value
+                         << "; at least 1 is allowed";
   };
   if (failed(positive("heads", getHeads())) ||
       failed(positive("kv_heads", getKvHeads())) ||
@@ -118,8 +120,8 @@ LogicalResult AttentionOp::verify() {
                            << getHeads() << " (heads) are needed";
     for (int64_t kvHead : *map)
       if (kvHead < 0 || kvHead >= int64_t(getKvHeads()))
-        return emitOpError() << "kv_map names kv head " << kvHead
-                             << "; 0 to " << getKvHeads() - 1 << " are allowed";
+        return emitOpError() << "kv_map names kv head " << kvHead << "; 0 to "
+                             << getKvHeads() - 1 << " are allowed";
   }
   if (!std::isfinite(getScale().convertToDouble()))
     return emitOpError("scale must be finite");
@@ -171,11 +173,13 @@ LogicalResult SoftmaxOp::verify() {
   int64_t rows = scores.getRows();
   if (getWeights().getType() != scores)
     return emitOpError("weights and scores differ in type");
-  for (auto [what, value] :
-       {std::pair<StringRef, Value>{"max", getMax()}, {"sum", getSum()},
-        {"new_max", getNewMax()}, {"new_sum", getNewSum()},
-        {"decay", getDecay()}})
-    if (failed(expectShape(*this, what, cast<TileType>(value.getType()), rows, 1)))
+  for (auto [what, value] : {std::pair<StringRef, Value>{"max", getMax()},
+                             {"sum", getSum()},
+                             {"new_max", getNewMax()},
+                             {"new_sum", getNewSum()},
+                             {"decay", getDecay()}})
+    if (failed(
+            expectShape(*this, what, cast<TileType>(value.getType()), rows, 1)))
       return failure();
   return success();
 }

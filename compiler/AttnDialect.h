@@ -33,7 +33,15 @@
 
 namespace attn {
 /// The arguments of a mask region, in order.
-enum MaskArg : unsigned { MaskB, MaskH, MaskG, MaskQ, MaskK, MaskQLen, MaskKvLen };
+enum MaskArg : unsigned {
+  MaskB,
+  MaskH,
+  MaskG,
+  MaskQ,
+  MaskK,
+  MaskQLen,
+  MaskKvLen
+};
 inline constexpr unsigned kMaskArgs = 7;
 } // namespace attn
 

@@ -77,8 +77,7 @@ private:
     return fold<arith::CmpIOp>(predicate, x, y);
   }
   Value toFloat(Value v) {
-    return v.getType().isF32() ? v
-                               : fold<arith::SIToFPOp>(b.getF32Type(), v);
+    return v.getType().isF32() ? v : fold<arith::SIToFPOp>(b.getF32Type(), v);
   }
   /// The value of an integer that is known here, if it is.
   std::optional<int64_t> known(const ExprRef &e) {
@@ -128,8 +127,7 @@ FloatAttr Importer::scale() {
     auto given = evaluateConstant(spec, spec.scale);
     if (!given || !std::isfinite(static_cast<float>(*given))) {
       refuse(spec.scale->where,
-             given ? "scale is not a finite f32"
-                   : "scale is not a constant",
+             given ? "scale is not a finite f32" : "scale is not a constant",
              "a finite constant is allowed");
       return {};
     }
@@ -283,7 +281,8 @@ Value Importer::call(const Expr &e) {
     if (args.size() > 2) {
       auto d = known(e.args[2]);
       if (!d || *d < 1)
-        return failed(e, "dilation '" + print(e.args[2]) + "' is not lowered yet",
+        return failed(e,
+                      "dilation '" + print(e.args[2]) + "' is not lowered yet",
                       "a constant of at least 1 is");
       left = fold<arith::MulIOp>(left, args[2]);
       right = fold<arith::MulIOp>(right, args[2]);
@@ -297,7 +296,8 @@ Value Importer::call(const Expr &e) {
         lower, compare(arith::CmpIPredicate::sle, distance, right));
     return residue ? fold<arith::AndIOp>(both, residue) : both;
   }
-  bool isFloat = llvm::any_of(args, [](Value v) { return v.getType().isF32(); });
+  bool isFloat =
+      llvm::any_of(args, [](Value v) { return v.getType().isF32(); });
   auto less = [&](Value x, Value y) -> Value {
     return isFloat ? fold<arith::CmpFOp>(arith::CmpFPredicate::OLT, x, y)
                    : compare(arith::CmpIPredicate::slt, x, y);
@@ -313,7 +313,8 @@ Value Importer::call(const Expr &e) {
   if (!isFloat)
     return e.name == "min" ? fold<arith::MinSIOp>(args[0], args[1])
                            : fold<arith::MaxSIOp>(args[0], args[1]);
-  Value first = e.name == "min" ? less(args[0], args[1]) : less(args[1], args[0]);
+  Value first =
+      e.name == "min" ? less(args[0], args[1]) : less(args[1], args[0]);
   return fold<arith::SelectOp>(first, args[0], args[1]);
 }
 
@@ -350,8 +351,8 @@ OwningOpRef<ModuleOp> Importer::run() {
       b.getI64IntegerAttr(spec.qkDim), b.getI64IntegerAttr(spec.valueDim), f32,
       f32, f32, scaleAttr ? scaleAttr : b.getF64FloatAttr(1),
       AlignmentAttr::get(&context, spec.align == Align::TopLeft
-                                   ? Alignment::TopLeft
-                                   : Alignment::BottomRight),
+                                       ? Alignment::TopLeft
+                                       : Alignment::BottomRight),
       PlanAttr());
   if (spec.mask)
     importMask(op.getMask());

@@ -24,8 +24,8 @@ enum class Stage { Attn, Plan, Tile, Loops, Llvm };
 class Pipeline {
 public:
   Pipeline(const Target &target, std::vector<Diagnostic> &diagnostics)
-      : target(target), context(makeRegistry(target),
-                                MLIRContext::Threading::DISABLED),
+      : target(target),
+        context(makeRegistry(target), MLIRContext::Threading::DISABLED),
         diagnostics(diagnostics),
         handler(&context, [this](mlir::Diagnostic &d) { report(d); }) {
     context.loadAllAvailableDialects();
@@ -36,7 +36,8 @@ public:
     bool ok = stages(spec, plan, last);
     // A stage that fails without a word would be silent.
     if (!ok && diagnostics.size() == before)
-      diagnostics.push_back({spec.where, "internal error: lowering failed", ""});
+      diagnostics.push_back(
+          {spec.where, "internal error: lowering failed", ""});
     return ok;
   }
 
@@ -114,7 +115,8 @@ lowerToLLVMIR(const Spec &spec, const Target &target, const std::string &plan,
   auto module = translateModuleToLLVMIR(pipeline.module(), context, spec.name,
                                         /*disableVerification=*/true);
   if (!module && diagnostics.empty())
-    diagnostics.push_back({spec.where, "internal error: translation failed", ""});
+    diagnostics.push_back(
+        {spec.where, "internal error: translation failed", ""});
   return module;
 }
 

@@ -26,7 +26,7 @@ struct Problem {
   int64_t valueDim = 1;
   /// For each run of query heads that share a kv head: how many.
   std::vector<int64_t> groupSizes;
-  bool masked = false;       ///< some key may be ruled out
+  bool masked = false;        ///< some key may be ruled out
   bool maskReadsHead = false; ///< rows of different heads may not share a tile
 };
 

@@ -74,21 +74,21 @@ PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
   else if (largestGroup > 1)
     because("the mask reads the head: rows of different heads share no tile");
 
-  // Tiles: the transposed queries stream through the first-level cache for
-  // every block of keys, so they, a block of keys and the scores should fit.
-  const int64_t lanes = target.lanes;
+  // Tiles. Every block of the accumulation loads and stores its accumulators
+  // once a key tile, and every key is read once a tile of rows: larger is
+  // better, as long as the weights and a panel of each operand stay close.
   const int64_t step =
-      std::lcm<int64_t>(lanes * plan.scoreVectors, plan.valueRows);
-  int64_t budget = static_cast<int64_t>(target.l1Bytes) / 4;
-  plan.keys = 48;
-  int64_t rows = (budget - plan.scoreKeys * problem.qkDim) /
-                 (problem.qkDim + plan.keys);
-  rows = std::clamp<int64_t>(rows / step * step, step, 96);
-  rows = std::max<int64_t>(rows / step, 1) * step;
-  plan.rows = rows;
-  because(format("{0} rows of {1} elements and their scores against {2} keys "
-                 "fit the first-level cache",
-                 plan.rows, problem.qkDim, plan.keys));
+      std::lcm<int64_t>(target.lanes * plan.scoreVectors, plan.valueRows);
+  const int64_t largest = 96;
+  plan.keys = largest / plan.scoreKeys * plan.scoreKeys;
+  const int64_t widest = std::max(problem.qkDim, problem.valueDim);
+  // A quarter of the second-level cache each for queries and accumulators.
+  const int64_t fitting =
+      static_cast<int64_t>(target.l2Bytes) / 4 / (4 * widest);
+  plan.rows = std::max<int64_t>(std::min(fitting, largest) / step, 1) * step;
+  because(format("tiles of {0} rows by {1} keys: rows of {2} elements take at "
+                 "most a quarter of the second-level cache",
+                 plan.rows, plan.keys, widest));
   return result;
 }
 
@@ -96,10 +96,9 @@ llvm::Error overridePlan(PlanWithReasons &result, llvm::StringRef overrides) {
   while (!overrides.empty()) {
     auto [item, rest] = overrides.split(',');
     overrides = rest;
-    llvm::StringRef key = item.split('=').first,
-                    text = item.split('=').second;
-    const Field *field = llvm::find_if(
-        kFields, [&](const Field &f) { return key == f.name; });
+    llvm::StringRef key = item.split('=').first, text = item.split('=').second;
+    const Field *field =
+        llvm::find_if(kFields, [&](const Field &f) { return key == f.name; });
     if (field == std::end(kFields)) {
       std::string names;
       for (const Field &f : kFields)
@@ -147,26 +146,25 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
   if (auto e = need("value_rows", plan.valueRows,
                     blockFits(plan.valueRows, plan.valueVectors), fits))
     return e;
-  if (auto e = need("rows", plan.rows,
-                    plan.rows >= panel && plan.rows <= 512 &&
-                        plan.rows % panel == 0 &&
-                        plan.rows % plan.valueRows == 0,
-                    "a multiple of " + llvm::Twine(panel) + " and of " +
-                        llvm::Twine(plan.valueRows) + " up to 512"))
+  if (auto e =
+          need("rows", plan.rows,
+               plan.rows >= panel && plan.rows <= 512 &&
+                   plan.rows % panel == 0 && plan.rows % plan.valueRows == 0,
+               "a multiple of " + llvm::Twine(panel) + " and of " +
+                   llvm::Twine(plan.valueRows) + " up to 512"))
     return e;
-  if (auto e = need("keys", plan.keys,
-                    plan.keys >= plan.scoreKeys && plan.keys <= 512 &&
-                        plan.keys % plan.scoreKeys == 0,
-                    "a multiple of " + llvm::Twine(plan.scoreKeys) +
-                        " up to 512"))
+  if (auto e =
+          need("keys", plan.keys,
+               plan.keys >= plan.scoreKeys && plan.keys <= 512 &&
+                   plan.keys % plan.scoreKeys == 0,
+               "a multiple of " + llvm::Twine(plan.scoreKeys) + " up to 512"))
     return e;
   if (auto e = need("unroll", plan.unroll, plan.unroll >= 1 && plan.unroll <= 8,
                     "1 to 8"))
     return e;
   int64_t heads = problem.maskReadsHead ? 1 : largestGroup;
   return need("heads", plan.heads, plan.heads == heads || plan.heads == 1,
-              heads == 1 ? llvm::Twine("1")
-                         : "1 or " + llvm::Twine(heads));
+              heads == 1 ? llvm::Twine("1") : "1 or " + llvm::Twine(heads));
 }
 
 std::vector<std::pair<std::string, int64_t>> fields(const Plan &plan) {

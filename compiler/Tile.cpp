@@ -148,18 +148,18 @@ SmallVector<Value> TileBuilder::step(ValueRange state, Value key,
                                      Value keyCount, bool masked) {
   Value k = LoadKeysOp::create(b, tile(plan.keys, op.getQkDim()), kOperand,
                                batch, kvHead, key, keyCount);
-  auto scores = ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch,
-                                 kvHead, head, row, count, heads, shift, key,
-                                 keyCount, qLen, kvLen);
+  Value v = LoadKeysOp::create(b, tile(plan.keys, op.getValueDim()), vOperand,
+                               batch, kvHead, key, keyCount);
+  auto scores =
+      ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch, kvHead, head,
+                       row, count, heads, shift, key, keyCount, qLen, kvLen);
   if (masked) {
     IRMapping mapping;
     op.getMask().cloneInto(&scores.getMask(), mapping);
   }
-  auto softmax = SoftmaxOp::create(
-      b, scores.getType(), state[0].getType(), state[1].getType(),
-      state[0].getType(), scores, state[0], state[1]);
-  Value v = LoadKeysOp::create(b, tile(plan.keys, op.getValueDim()), vOperand,
-                               batch, kvHead, key, keyCount);
+  auto softmax = SoftmaxOp::create(b, scores.getType(), state[0].getType(),
+                                   state[1].getType(), state[0].getType(),
+                                   scores, state[0], state[1]);
   Value acc = AccumulateOp::create(b, state[2].getType(), state[2],
                                    softmax.getDecay(), softmax.getWeights(), v);
   return {softmax.getNewMax(), softmax.getNewSum(), acc};
@@ -211,8 +211,9 @@ void TileBuilder::rows() {
               : fold<arith::SubIOp>(kvLen, qLen);
   Value lastRow =
       fold<arith::SubIOp>(fold<arith::AddIOp>(row, count), constant(1));
-  positions = {fold<arith::AddIOp>(fold<arith::DivSIOp>(row, heads), shift),
-               fold<arith::AddIOp>(fold<arith::DivSIOp>(lastRow, heads), shift)};
+  positions = {
+      fold<arith::AddIOp>(fold<arith::DivSIOp>(row, heads), shift),
+      fold<arith::AddIOp>(fold<arith::DivSIOp>(lastRow, heads), shift)};
   scalars = {batch, head, kvHead, qLen, kvLen};
 
   q = LoadRowsOp::create(b, tile(plan.rows, op.getQkDim()), operand(Operand::Q),
@@ -226,8 +227,7 @@ void TileBuilder::rows() {
 
   auto [lo, hi] = mask.emitHull(b, b.getLoc(), positions, scalars);
   Value step0 = constant(plan.keys);
-  Value first =
-      fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step0), step0);
+  Value first = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step0), step0);
   auto loop = scf::ForOp::create(b, first, hi, step0, state);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -235,8 +235,8 @@ void TileBuilder::rows() {
     Value key = loop.getInductionVar();
     Value end = fold<arith::MinSIOp>(fold<arith::AddIOp>(key, step0), hi);
     Value keyCount = fold<arith::SubIOp>(end, key);
-    scf::YieldOp::create(b, classified(loop.getRegionIterArgs(), key, end,
-                                       keyCount));
+    scf::YieldOp::create(
+        b, classified(loop.getRegionIterArgs(), key, end, keyCount));
   }
   auto done = loop.getResults();
   auto finish = FinishOp::create(b, done[2].getType(), done[0].getType(),
@@ -257,12 +257,11 @@ void TileBuilder::item(Value number) {
   kvHead = lookUp(group, [&](int64_t i) { return groups[i].kvHead; }, n);
   qLen = LengthOp::create(b, Operand::Q, batch);
   kvLen = LengthOp::create(b, Operand::K, batch);
-  Value left =
-      fold<arith::SubIOp>(fold<arith::MulIOp>(qLen, heads), row);
+  Value left = fold<arith::SubIOp>(fold<arith::MulIOp>(qLen, heads), row);
   count = fold<arith::MinSIOp>(left, constant(plan.rows));
   // There are as many tiles as the longest sequence needs.
-  Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, left,
-                                    constant(0));
+  Value any =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, left, constant(0));
   auto ifOp = scf::IfOp::create(b, any, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());
@@ -271,8 +270,7 @@ void TileBuilder::item(Value number) {
 
 void TileBuilder::run() {
   auto kernel = KernelOp::create(
-      b, op.getSymNameAttr(),
-      b.getI64IntegerAttr(itemGroups(op, plan).size()),
+      b, op.getSymNameAttr(), b.getI64IntegerAttr(itemGroups(op, plan).size()),
       b.getI64IntegerAttr(plan.heads), *op.getPlan());
   Block *body = b.createBlock(&kernel.getBody());
   Value number = body->addArgument(b.getIndexType(), b.getLoc());

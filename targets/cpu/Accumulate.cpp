@@ -8,42 +8,55 @@
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cpu/KernelLowering.h"
+#include <tuple>
 
 using namespace mlir;
 
 namespace attn {
 
-void KernelLowering::copyValues(const KeyRows &rows, Value panel, Value lo,
-                                Value hi) {
+/// A panel of V for keys lo..hi-1: where its row of key 0 is, and the stride.
+std::pair<Value, Value> KernelLowering::valuePanel(const KeyRows &rows,
+                                                   Value tileRows, Value panel,
+                                                   Value lo, Value hi) {
   const int64_t width = panelColumns();
   Value first = e.mul(panel, width);
   Value columns = e.min(e.c(width), e.sub(e.c(valueDim), first));
   Value from = e.at(rows.base, e.mul(first, rows.columnStride));
   Value whole = e.b.createOrFold<arith::AndIOp>(
       e.equal(columns, e.c(width)), e.equal(rows.columnStride, e.c(1)));
+  // A copy pays once several register blocks of rows read it.
+  Value inPlace = e.b.createOrFold<arith::AndIOp>(
+      whole, e.less(tileRows, e.c(2 * plan.valueRows + 1)));
   e.branch(
-      whole,
+      inPlace, [] {},
       [&] {
-        e.unrolled(lo, hi, 4, {}, [&](Value key, ValueRange) {
-          for (int64_t v = 0; v < plan.valueVectors; ++v)
-            e.store(e.load(e.at(e.at(from, e.mul(key, rows.rowStride)),
-                                v * e.lanes),
-                           Aligned::Element),
-                    e.at(e.at(valueArea, e.mul(key, width)), v * e.lanes),
-                    Aligned::Vector);
-          return Values{};
-        });
-      },
-      [&] {
-        e.copyRows(e.sub(hi, lo), columns, e.at(from, e.mul(lo, rows.rowStride)),
-                   rows.rowStride, rows.columnStride,
-                   e.at(valueArea, e.mul(lo, width)), e.c(width), e.c(1));
+        e.branch(
+            whole,
+            [&] {
+              e.unrolled(lo, hi, 4, {}, [&](Value key, ValueRange) {
+                for (int64_t v = 0; v < plan.valueVectors; ++v)
+                  e.store(e.load(e.at(e.at(from, e.mul(key, rows.rowStride)),
+                                      v * e.lanes),
+                                 Aligned::Element),
+                          e.at(e.at(valueArea, e.mul(key, width)), v * e.lanes),
+                          Aligned::Vector);
+                return Values{};
+              });
+            },
+            [&] {
+              e.copyRows(e.sub(hi, lo), columns,
+                         e.at(from, e.mul(lo, rows.rowStride)), rows.rowStride,
+                         rows.columnStride, e.at(valueArea, e.mul(lo, width)),
+                         e.c(width), e.c(1));
+            });
       });
+  return {e.select(inPlace, from, valueArea),
+          e.select(inPlace, rows.rowStride, e.c(width))};
 }
 
 void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
-                                     Value weights, Value lo, Value hi,
-                                     bool masked) {
+                                     Value weights, Value panel, Value stride,
+                                     Value lo, Value hi, bool masked) {
   const int64_t vectors = plan.valueVectors, width = panelColumns();
   Values state;
   for (int64_t m = 0; m < rows; ++m) {
@@ -61,9 +74,9 @@ void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
         Values next(before);
         Values values;
         for (int64_t v = 0; v < vectors; ++v)
-          values.push_back(e.load(
-              e.at(e.at(valueArea, e.mul(key, width)), v * e.lanes),
-              Aligned::Vector));
+          values.push_back(
+              e.load(e.at(e.at(panel, e.mul(key, stride)), v * e.lanes),
+                     Aligned::Element));
         Value column = e.at(weights, e.mul(key, plan.rows));
         for (int64_t m = 0; m < rows; ++m) {
           Value weight = e.broadcast(e.loadScalar(e.at(column, m)));
@@ -98,22 +111,22 @@ void KernelLowering::accumulate(AccumulateOp op) {
   const int64_t panels = llvm::divideCeil(valueDim, width);
   const int64_t full = plan.valueRows, low = std::min<int64_t>(full, 6);
   const bool masked = pairs.mask != nullptr;
-  auto [tileLo, tileHi] =
-      bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)));
+  auto [tileLo, tileHi] = bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)));
   Value rows = e.roundUp(pairs.rows, low);
   e.loop(e.c(0), e.c(panels), 1, [&, lo = tileLo, hi = tileHi](Value panel) {
-    copyValues(values, panel, lo, hi);
+    Value from, stride;
+    std::tie(from, stride) = valuePanel(values, pairs.rows, panel, lo, hi);
     Value area = e.at(acc, e.mul(panel, plan.rows * width));
     auto block = [&](int64_t height, Value r) {
-      auto [from, to] = bounds(pairs, r, e.add(r, height - 1));
-      auto body = [&, from = from, to = to] {
-        accumulateBlock(height, e.at(area, e.mul(r, width)),
-                        e.at(decayArea, r), e.at(scoreArea, r), from, to,
-                        masked);
+      Value first, last;
+      std::tie(first, last) = bounds(pairs, r, e.add(r, height - 1));
+      auto body = [&] {
+        accumulateBlock(height, e.at(area, e.mul(r, width)), e.at(decayArea, r),
+                        e.at(scoreArea, r), from, stride, first, last, masked);
       };
       // Rows that may see no key of this tile keep what they have.
       if (masked)
-        e.branch(e.less(from, to), body);
+        e.branch(e.less(first, last), body);
       else
         body();
     };

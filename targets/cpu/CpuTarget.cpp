@@ -93,7 +93,8 @@ CpuTarget::createTargetMachine() const {
   d.initialize();
   llvm::Triple triple(d.triple);
   std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return llvm::createStringError(llvm::inconvertibleErrorCode(), error);
   llvm::TargetOptions options;

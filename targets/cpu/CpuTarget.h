@@ -16,8 +16,8 @@ namespace attn {
 struct CpuDescriptor {
   TargetInfo info;
   std::string triple;
-  std::string cpu;          ///< LLVM's baseline CPU of the architecture
-  std::string llvmFeatures; ///< "+a,+b": all that may be used beyond it
+  std::string cpu;                ///< LLVM's baseline CPU of the architecture
+  std::string llvmFeatures;       ///< "+a,+b": all that may be used beyond it
   void (*initialize)() = nullptr; ///< registers LLVM's code generator
 };
 

@@ -73,20 +73,18 @@ Value Emitter::fma(Value x, Value y, Value z) {
   return vector::FMAOp::create(b, x, y, z);
 }
 Value Emitter::maxIgnoringNan(Value x, Value other) {
-  Value greater =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, other, x);
+  Value greater = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, other, x);
   return arith::SelectOp::create(b, greater, other, x);
 }
 
 Value Emitter::at(Value base, Value offset) {
-  return LLVM::GEPOp::create(b, ptr, f32, base,
-                             ArrayRef<LLVM::GEPArg>{offset});
+  return LLVM::GEPOp::create(b, ptr, f32, base, ArrayRef<LLVM::GEPArg>{offset});
 }
 Value Emitter::at(Value base, int64_t offset) {
-  return offset == 0 ? base
-                     : LLVM::GEPOp::create(
-                           b, ptr, f32, base,
-                           ArrayRef<LLVM::GEPArg>{int32_t(offset)});
+  return offset == 0
+             ? base
+             : LLVM::GEPOp::create(b, ptr, f32, base,
+                                   ArrayRef<LLVM::GEPArg>{int32_t(offset)});
 }
 Value Emitter::loadScalar(Value from) {
   return LLVM::LoadOp::create(b, f32, from, /*alignment=*/4);
@@ -101,6 +99,12 @@ Value Emitter::load(Value from, Aligned aligned) {
 void Emitter::store(Value value, Value to, Aligned aligned) {
   LLVM::StoreOp::create(b, value, to,
                         aligned == Aligned::Vector ? lanes * 4 : 4);
+}
+
+void Emitter::prefetch(Value from, int64_t columns) {
+  for (int64_t column = 0; column < columns; column += 16)
+    LLVM::Prefetch::create(b, at(from, column), /*rw=*/0, /*hint=*/2,
+                           /*cache=*/1);
 }
 
 void Emitter::loop(Value from, Value to, int64_t step, Body body) {
@@ -119,8 +123,8 @@ Values Emitter::loop(Value from, Value to, int64_t step, ValueRange init,
   auto forOp = scf::ForOp::create(b, from, to, c(step), init);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(forOp.getBody());
-  scf::YieldOp::create(b,
-                       body(forOp.getInductionVar(), forOp.getRegionIterArgs()));
+  scf::YieldOp::create(
+      b, body(forOp.getInductionVar(), forOp.getRegionIterArgs()));
   return Values(forOp.getResults());
 }
 

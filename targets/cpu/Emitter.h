@@ -27,7 +27,8 @@ enum class Aligned { Element, Vector };
 
 class Emitter {
 public:
-  Emitter(mlir::Location loc, mlir::OpBuilder builder, const TargetInfo &target);
+  Emitter(mlir::Location loc, mlir::OpBuilder builder,
+          const TargetInfo &target);
 
   mlir::ImplicitLocOpBuilder b;
   const TargetInfo &target;
@@ -66,6 +67,9 @@ public:
   void storeScalar(Value value, Value to);
   Value load(Value from, Aligned aligned);
   void store(Value value, Value to, Aligned aligned);
+  /// Asks for the lines of `columns` elements from `from` on, to be read soon.
+  /// Never faults.
+  void prefetch(Value from, int64_t columns);
 
   // Control.
   using Body = llvm::function_ref<void(Value)>;

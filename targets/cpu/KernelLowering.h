@@ -87,6 +87,7 @@ private:
 
   // The loop's steps (Scores.cpp, Softmax.cpp, Accumulate.cpp).
   void scores(ScoresOp op);
+  void prefetch(ScoresOp op, Value key, int64_t height);
   void scoreBlock(int64_t keys, Value k, Value q, Value s);
   Value denseKeys(const KeyRows &rows);
   void softmax(SoftmaxOp op);
@@ -94,8 +95,10 @@ private:
                     Value sum);
   void accumulate(AccumulateOp op);
   void accumulateBlock(int64_t rows, Value acc, Value decay, Value weights,
-                       Value lo, Value hi, bool masked);
-  void copyValues(const KeyRows &rows, Value panel, Value lo, Value hi);
+                       Value values, Value stride, Value lo, Value hi,
+                       bool masked);
+  std::pair<Value, Value> valuePanel(const KeyRows &rows, Value tileRows,
+                                     Value panel, Value lo, Value hi);
 
   // Pairs (Scores.cpp).
   PairInfo pairInfo(ScoresOp op);
@@ -119,12 +122,13 @@ private:
   Value scratch;
   int64_t scratchFloats = 0;
   mlir::IRMapping scalars;
-  llvm::DenseMap<Value, Value> tiles;    ///< tiles in scratch memory
-  llvm::DenseMap<Value, KeyRows> views;  ///< tiles in the caller's memory
+  llvm::DenseMap<Value, Value> tiles;   ///< tiles in scratch memory
+  llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
   Value scoreArea, decayArea, lseArea, valueArea, keyArea;
 };
 
-/// exp(x) for x <= 0, NaN for NaN, 0 at and below -87.0...; at most 2.5 ulp.
+/// exp(x) for x <= 0; NaN for NaN, 0 below -88; at most 2.5 ulp where the
+/// result is a normal number.
 Value emitExpOfNegative(Emitter &e, Value x);
 /// ln(x) for finite x >= 2^-126; at most 2 ulp. NaN for NaN.
 Value emitLog(Emitter &e, Value x);

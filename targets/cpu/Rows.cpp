@@ -16,9 +16,9 @@ Value KernelLowering::rowAddress(const CallFields::Tensor &tensor, Value batch,
                                  Value head, Value row, Value heads) {
   Value token = e.div(row, heads);
   Value itsHead = e.add(head, e.rem(row, heads));
-  Value offset = e.add(e.mul(batch, tensor.stride[0]),
-                       e.add(e.mul(itsHead, tensor.stride[1]),
-                             e.mul(token, tensor.stride[2])));
+  Value offset = e.add(
+      e.mul(batch, tensor.stride[0]),
+      e.add(e.mul(itsHead, tensor.stride[1]), e.mul(token, tensor.stride[2])));
   return e.at(tensor.base, offset);
 }
 
@@ -41,8 +41,9 @@ void KernelLowering::loadRows(LoadRowsOp op) {
     e.branch(
         e.less(r, count),
         [&] {
-          Value from = rowAddress(q, scalar(op.getBatch()), scalar(op.getHead()),
-                                  e.add(row, r), scalar(op.getHeads()));
+          Value from =
+              rowAddress(q, scalar(op.getBatch()), scalar(op.getHead()),
+                         e.add(row, r), scalar(op.getHeads()));
           each([&](Value d) {
             Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3])));
             return arith::MulFOp::create(e.b, x, scale).getResult();
@@ -65,15 +66,14 @@ void KernelLowering::loadKeys(LoadKeysOp op) {
 void KernelLowering::fill(FillOp op) {
   TileType type = op.getTile().getType();
   const int64_t columns =
-      type.getCols() == 1 ? 1
-                          : llvm::divideCeil(type.getCols(), panelColumns()) *
-                                panelColumns();
+      type.getCols() == 1
+          ? 1
+          : llvm::divideCeil(type.getCols(), panelColumns()) * panelColumns();
   Value area = allocate(type.getRows() * columns);
   tiles[op.getTile()] = area;
   Value value = e.splat(op.getValue().convertToFloat());
-  e.loop(e.c(0), e.c(type.getRows() * columns), e.lanes, [&](Value i) {
-    e.store(value, e.at(area, i), Aligned::Vector);
-  });
+  e.loop(e.c(0), e.c(type.getRows() * columns), e.lanes,
+         [&](Value i) { e.store(value, e.at(area, i), Aligned::Vector); });
 }
 
 void KernelLowering::finish(FinishOp op) {
@@ -98,12 +98,13 @@ void KernelLowering::finish(FinishOp op) {
   e.loop(e.c(0), e.c(plan.rows), 1, [&](Value r) {
     Value divisor = e.broadcast(e.loadScalar(e.at(sum, r)));
     e.loop(e.c(0), e.c(panels), 1, [&](Value panel) {
-      Value from = e.at(acc, e.add(e.mul(panel, plan.rows * width),
-                                   e.mul(r, width)));
+      Value from =
+          e.at(acc, e.add(e.mul(panel, plan.rows * width), e.mul(r, width)));
       for (int64_t v = 0; v < plan.valueVectors; ++v) {
         Value at = e.at(from, v * e.lanes);
-        e.store(arith::DivFOp::create(e.b, e.load(at, Aligned::Vector), divisor),
-                at, Aligned::Vector);
+        e.store(
+            arith::DivFOp::create(e.b, e.load(at, Aligned::Vector), divisor),
+            at, Aligned::Vector);
       }
     });
   });

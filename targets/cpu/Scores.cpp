@@ -69,8 +69,8 @@ Value KernelLowering::positions(const PairInfo &pairs, Value first) {
     lanes.push_back(i);
   Value iota = arith::ConstantOp::create(
       e.b, DenseElementsAttr::get(e.vi, ArrayRef<int32_t>(lanes)));
-  Value within = arith::AddIOp::create(
-      e.b, narrow(e.rem(at, pairs.heads)), iota);
+  Value within =
+      arith::AddIOp::create(e.b, narrow(e.rem(at, pairs.heads)), iota);
   auto heads = getConstantIntValue(pairs.heads);
   Value queries = heads && *heads == 1
                       ? within
@@ -157,6 +157,22 @@ void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s) {
               Aligned::Vector);
 }
 
+/// While the first rows are at work: the keys of the next block, and the values
+/// that `accumulate` will read in narrow columns, which no hardware foresees.
+void KernelLowering::prefetch(ScoresOp op, Value key, int64_t height) {
+  auto rows = [&](const KeyRows &view, Value first, int64_t columns) {
+    for (int64_t i = 0; i < height; ++i)
+      e.prefetch(e.at(view.base, e.mul(e.add(first, i), view.rowStride)),
+                 columns);
+  };
+  rows(views.find(op.getK())->second, e.add(key, height), qkDim);
+  for (Operation *user : op->getUsers())
+    if (auto softmaxOp = dyn_cast<SoftmaxOp>(user))
+      for (Operation *next : softmaxOp.getWeights().getUsers())
+        if (auto accumulateOp = dyn_cast<AccumulateOp>(next))
+          rows(views.find(accumulateOp.getValues())->second, key, valueDim);
+}
+
 void KernelLowering::scores(ScoresOp op) {
   PairInfo pairs = pairInfo(op);
   Value queries = tiles.lookup(op.getQ());
@@ -172,6 +188,7 @@ void KernelLowering::scores(ScoresOp op) {
     Value q = e.at(queries, e.mul(r, qkDim));
     Value s = e.at(scoreArea, r);
     auto block = [&](int64_t height, Value key) {
+      e.branch(e.equal(r, e.c(0)), [&] { prefetch(op, key, height); });
       scoreBlock(height, e.at(keys, e.mul(key, qkDim)), q,
                  e.at(s, e.mul(key, plan.rows)));
     };

@@ -46,9 +46,8 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
     return result;
   };
   auto loadAll = [&](Value from) {
-    return each(from, e.lanes, [&](Value at, int64_t) {
-      return e.load(at, Aligned::Vector);
-    });
+    return each(from, e.lanes,
+                [&](Value at, int64_t) { return e.load(at, Aligned::Vector); });
   };
 
   Values before = loadAll(max);
@@ -58,8 +57,8 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
         for (int64_t v = 0; v < vectors; ++v) {
           Value x = e.load(address(key, v), Aligned::Vector);
           if (pairs.mask)
-            x = arith::SelectOp::create(
-                e.b, allowed(pairs, where[v], key), x, infinity);
+            x = arith::SelectOp::create(e.b, allowed(pairs, where[v], key), x,
+                                        infinity);
           next[v] = e.maxIgnoringNan(next[v], x);
         }
         return next;
@@ -81,25 +80,23 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
     sums.push_back(arith::MulFOp::create(e.b, old, decay));
   }
 
+  // A vector of rows at a time: the constants of exp then stay in registers.
   Value masked = e.splat(-0.0f);
-  sums = e.unrolled(
-      lo, hi, pairs.mask ? 1 : 2, sums, [&](Value key, ValueRange state) {
-        Values next(state);
-        for (int64_t v = 0; v < vectors; ++v) {
+  for (int64_t v = 0; v < vectors; ++v) {
+    Values total =
+        e.unrolled(lo, hi, 1, sums[v], [&](Value key, ValueRange state) {
           Value at = address(key, v);
-          Value x = e.load(at, Aligned::Vector);
           Value weight = emitExpOfNegative(
-              e, arith::SubFOp::create(e.b, x, reference[v]));
+              e, arith::SubFOp::create(e.b, e.load(at, Aligned::Vector),
+                                       reference[v]));
           if (pairs.mask)
-            weight = arith::SelectOp::create(
-                e.b, allowed(pairs, where[v], key), weight, masked);
+            weight = arith::SelectOp::create(e.b, allowed(pairs, where[v], key),
+                                             weight, masked);
           e.store(weight, at, Aligned::Vector);
-          next[v] = arith::AddFOp::create(e.b, next[v], weight);
-        }
-        return next;
-      });
-  for (int64_t v = 0; v < vectors; ++v)
-    e.store(sums[v], e.at(sum, v * e.lanes), Aligned::Vector);
+          return Values{arith::AddFOp::create(e.b, state[0], weight)};
+        });
+    e.store(total[0], e.at(sum, v * e.lanes), Aligned::Vector);
+  }
 
   // Keys that none of these rows may see, but rows of other panels may.
   if (pairs.mask)

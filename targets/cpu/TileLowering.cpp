@@ -63,9 +63,8 @@ LogicalResult KernelLowering::run() {
   loadCall(entry->getArgument(0));
 
   kernel.walk([&](ScoresOp op) { qkDim = op.getQ().getType().getCols(); });
-  kernel.walk([&](AccumulateOp op) {
-    valueDim = op.getValues().getType().getCols();
-  });
+  kernel.walk(
+      [&](AccumulateOp op) { valueDim = op.getValues().getType().getCols(); });
   scoreArea = allocate(plan.rows * plan.keys);
   decayArea = allocate(plan.rows);
   lseArea = allocate(plan.rows);
@@ -244,13 +243,14 @@ LogicalResult KernelLowering::operation(Operation &op) {
 }
 
 LogicalResult lowerTilesToLoops(ModuleOp module, const TargetInfo &target) {
-  for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
+  for (KernelOp kernel :
+       llvm::make_early_inc_range(module.getOps<KernelOp>())) {
     OpBuilder b(kernel);
     Type ptr = LLVM::LLVMPointerType::get(b.getContext());
     Type i64 = b.getI64Type();
-    auto function = func::FuncOp::create(
-        b, kernel.getLoc(), "attn_kernel_run",
-        b.getFunctionType({ptr, i64, i64, ptr}, {}));
+    auto function =
+        func::FuncOp::create(b, kernel.getLoc(), "attn_kernel_run",
+                             b.getFunctionType({ptr, i64, i64, ptr}, {}));
     // The caller's scratch memory is nobody else's.
     function.setArgAttr(3, LLVM::LLVMDialect::getNoAliasAttrName(),
                         b.getUnitAttr());

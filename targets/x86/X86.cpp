@@ -27,8 +27,8 @@ static void initialize() {
 }
 
 static CpuDescriptor level(const char *name, int preference, unsigned lanes,
-                           unsigned registers, bool fused,
-                           const char *features, const char *llvmFeatures) {
+                           unsigned registers, bool fused, const char *features,
+                           const char *llvmFeatures) {
   CpuDescriptor d;
   d.info.name = name;
   d.info.features = features;
@@ -48,8 +48,8 @@ static CpuDescriptor level(const char *name, int preference, unsigned lanes,
 void addX86Targets(std::vector<const Target *> &list) {
   static const CpuTarget sse2(
       level("x86-64", 0, 4, 16, /*fused=*/false, "sse2", "+sse2"));
-  static const CpuTarget avx2(level("x86-avx2", 100, 8, 16, /*fused=*/true,
-                                    "avx2,fma", "+avx2,+fma"));
+  static const CpuTarget avx2(
+      level("x86-avx2", 100, 8, 16, /*fused=*/true, "avx2,fma", "+avx2,+fma"));
   static const CpuTarget avx512(
       level("x86-avx512", 200, 16, 32, /*fused=*/true,
             "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma",
