@@ -56,7 +56,10 @@ template <typename T> struct Tensor {
     }
   }
   /// Every bit set: a NaN in floats.
-  void poison() { memset(data.data(), 0xff, data.size() * sizeof(T)); }
+  void poison() {
+    if (!data.empty())
+      memset(data.data(), 0xff, data.size() * sizeof(T));
+  }
   DLTensor *operator&() { return &dl; }
 };
 
