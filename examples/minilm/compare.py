@@ -68,7 +68,7 @@ def main():
         print(f"  {h:4}  {show(ours)}        {show(reference)}  {largest:.2e}")
     good = finite and worst <= allowed
     print(f"\n  {len(ours)} values, largest difference {worst:.3e}, allowed {allowed:.3e}:",
-          "equal" if good else "DIFFERENT")
+          "they agree" if good else "they DIFFER")
     return 0 if good else 1
 
 
