@@ -43,6 +43,9 @@ struct Plan {
   int64_t unroll = 0;       ///< steps of an inner loop written out
 };
 
+/// The block that ends a run which blocks of `block` keys or rows don't divide.
+inline int64_t endBlock(int64_t block) { return block < 6 ? block : 6; }
+
 /// The plan and, for each choice, why.
 struct PlanWithReasons {
   Plan plan;

@@ -144,7 +144,9 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
                     blockFits(plan.scoreKeys, plan.scoreVectors), fits))
     return e;
   if (auto e = need("value_rows", plan.valueRows,
-                    blockFits(plan.valueRows, plan.valueVectors), fits))
+                    blockFits(plan.valueRows, plan.valueVectors) &&
+                        plan.valueRows % endBlock(plan.valueRows) == 0,
+                    "up to 6 or a multiple of 6 that fits the registers"))
     return e;
   if (auto e =
           need("rows", plan.rows,

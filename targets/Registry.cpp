@@ -15,10 +15,9 @@ const std::vector<const Target *> &targets() {
   static const std::vector<const Target *> all = [] {
     std::vector<const Target *> list;
     addX86Targets(list);
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Target *a, const Target *b) {
-                       return a->info().preference > b->info().preference;
-                     });
+    std::sort(list.begin(), list.end(), [](const Target *a, const Target *b) {
+      return a->info().preference > b->info().preference;
+    });
     return list;
   }();
   return all;

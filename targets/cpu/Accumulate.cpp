@@ -109,7 +109,7 @@ void KernelLowering::accumulate(AccumulateOp op) {
   const KeyRows values = views.find(op.getValues())->second;
   const int64_t width = panelColumns();
   const int64_t panels = llvm::divideCeil(valueDim, width);
-  const int64_t full = plan.valueRows, low = std::min<int64_t>(full, 6);
+  const int64_t full = plan.valueRows, low = endBlock(full);
   const bool masked = pairs.mask != nullptr;
   auto [tileLo, tileHi] = bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)));
   Value rows = e.roundUp(pairs.rows, low);

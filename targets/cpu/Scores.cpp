@@ -181,7 +181,7 @@ void KernelLowering::scores(ScoresOp op) {
   const int64_t width = panelRows();
   // Blocks of the full height, then lower ones. The last is moved up so that it
   // ends with the tile: its dot products may be computed twice, the same.
-  const int64_t full = plan.scoreKeys, low = std::min<int64_t>(full, 6);
+  const int64_t full = plan.scoreKeys, low = endBlock(full);
   e.loop(e.c(0), pairs.rows, width, [&](Value r) {
     Value lo, hi;
     std::tie(lo, hi) = bounds(pairs, r, e.add(r, width - 1));
