@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/RangeAnalysis.h"
+#include "compiler/AttnDialect.h"
 #include "compiler/RangeEval.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -23,6 +24,12 @@ namespace {
 //===----------------------------------------------------------------------===//
 // Reading the region
 //===----------------------------------------------------------------------===//
+
+constexpr bool isAt(Var v, MaskArg at) { return unsigned(v) == at; }
+static_assert(kVars == kMaskArgs && isAt(Var::B, MaskB) &&
+              isAt(Var::H, MaskH) && isAt(Var::G, MaskG) &&
+              isAt(Var::Q, MaskQ) && isAt(Var::K, MaskK) &&
+              isAt(Var::QLen, MaskQLen) && isAt(Var::KvLen, MaskKvLen));
 
 /// Integers that are wide enough not to wrap for the sizes there are.
 bool isInteger(Type type) {

@@ -198,8 +198,8 @@ auto Evaluator<Ops>::solve(Linear l, Var v, const Box &box) -> Int {
   return ops.sub(zero(), ops.floorDiv(difference(s.minus, s.plus), -n));
 }
 
-/// A condition on v alone, of rows or keys, whose bound for v stays in a range
-/// that evaluation can bear.
+/// A condition on v alone, of rows or keys, that never empties the box by more
+/// than evaluation can bear.
 template <typename Ops> bool Evaluator<Ops>::narrows(const Cond &cond, Var v) {
   constexpr VarSet pair = setOf(Var::Q) | setOf(Var::K);
   if (cond.kind != Cond::Kind::Atom || cond.atom[v] == 0 ||
@@ -210,7 +210,7 @@ template <typename Ops> bool Evaluator<Ops>::narrows(const Cond &cond, Var v) {
   constexpr int64_t most = 4 * kMaxPosition;
   auto range = rest.bounds();
   int64_t n = cond.atom[v] < 0 ? -cond.atom[v] : cond.atom[v];
-  return range->lo / n > -most && range->hi / n < most;
+  return range->hi / n < most;
 }
 
 /// Narrows the box by the conditions on v alone. False if there is none;

@@ -63,6 +63,16 @@ TEST(RangeAnalysis, KnownMasks) {
        {1000, 1047},
        {0, 4096},
        {0, 1017}},
+      {"prefix rows only",
+       causal || lt(q, n(1016)),
+       {900, 999},
+       {0, 4096},
+       {0, 4096}},
+      {"late rows only",
+       !causal || lt(n(800), q),
+       {900, 999},
+       {0, 4096},
+       {0, 4096}},
       {"rows that see nothing",
        causal && lt(q, n(1016)),
        {1000, 1047},
@@ -186,6 +196,20 @@ TEST(RangeAnalysis, TrivialMasks) {
   EXPECT_TRUE(matchPattern(e.must, m_One()));
 }
 
+TEST(RangeAnalysis, OpenPartsAreNotTakenForEqual) {
+  auto choice = [](TreeRef x) {
+    return make(Node::Pick, {make(Node::FloatLess, {x}, 8), n(1), n(2)});
+  };
+  for (const TreeRef &mask :
+       {eq(choice(k), choice(q)), le(choice(k), choice(q)),
+        eq(rem(7 * choice(k), 5), rem(7 * choice(q), 5)),
+        lt(7 * choice(k), n(14))}) {
+    RangeAnalysis a = analyse(mask);
+    EXPECT_FALSE(a.alwaysTrue() || a.alwaysFalse() || a.exact());
+    EXPECT_EQ(a.classify({0, 9}, {0, 16}, kLong), TileClass::Partial);
+  }
+}
+
 TEST(RangeAnalysis, WhatIsRead) {
   using Arg = RangeAnalysis::Arg;
   RangeAnalysis a = analyse(le(k, q) && lt(b, n(2)));
@@ -227,6 +251,46 @@ TEST(RangeAnalysis, CodeIsSmall) {
     EXPECT_LE(cost(e.may), c.may) << c.name;
     EXPECT_LE(cost(e.must), c.must) << c.name;
   }
+}
+
+TEST(RangeAnalysis, NothingWrapsAtTheLargestSizes) {
+  constexpr int64_t most = 2147483647;
+  TreeRef large = n(most);
+  const TreeRef masks[] = {
+      le(q + 200000000 * kvLen, n(0)) && le(k, 200000000 * q),
+      le(n(0), q - 200000000 * kvLen) && le(200000000 * q, k),
+      le(most * k, q) || le(most * q, most * kvLen),
+      le(most * (k + q) - most * kvLen, n(7)),
+      lt(q - large, k) && le(k, q + large),
+      eq(rem(k - q, most), n(1)) || le(quotient(q, most), k - large),
+      le(distance(most * k, most * q), large),
+  };
+  for (const TreeRef &mask : masks)
+    for (int64_t at : {-most, -most / 2, int64_t(0), most / 2, most - 9})
+      for (int64_t key : {int64_t(0), most / 2, most - 9}) {
+        Scalars s{most, most, most, most, most};
+        Rows rows{at, at + 8};
+        KeyRange tile{key, key + 8};
+        RangeAnalysis a = analyse(mask);
+        Emitted e(a, rows, tile, s, false);
+        KeyRange hull = a.hull(rows, s), inner = a.inner(rows, s);
+        TileClass c = a.classify(rows, tile, s);
+        EXPECT_EQ(e[e.hull.first], hull.lo);
+        EXPECT_EQ(e[e.hull.second], hull.hi);
+        EXPECT_EQ(e[e.inner.first], inner.lo);
+        EXPECT_EQ(e[e.inner.second], inner.hi);
+        EXPECT_EQ(e[e.may] != 0, c != TileClass::Skip);
+        for (int64_t y = at; y <= at + 8; y += 4)
+          for (int64_t x = key; x < key + 8; ++x) {
+            bool allowed =
+                evaluate(mask, {s.b, s.h, s.g, y, x, s.qLen, s.kvLen}) != 0;
+            EXPECT_TRUE(c == TileClass::Partial ||
+                        allowed == (c == TileClass::Full))
+                << print(mask) << " at " << y << ", " << x;
+            EXPECT_TRUE(!allowed || (hull.lo <= x && x < hull.hi));
+            EXPECT_TRUE(allowed || x < inner.lo || x >= inner.hi);
+          }
+      }
 }
 
 TEST(RangeAnalysis, HugeMasksAreGivenUpQuickly) {

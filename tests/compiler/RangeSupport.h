@@ -108,14 +108,26 @@ struct Brute {
 
 inline int64_t execute(Operation *op, const DenseMap<Value, int64_t> &values) {
   auto x = [&](unsigned i) { return values.lookup(op->getOperand(i)); };
+  // The code promises not to wrap.
+  int64_t result = 0;
+  auto whole = [&](bool overflow) {
+    EXPECT_FALSE(overflow) << "in " << op->getName().getStringRef().str();
+    return result;
+  };
   APInt c;
   if (matchPattern(op, m_ConstantInt(&c)))
     return op->getResult(0).getType().isInteger(1) ? !c.isZero()
                                                    : c.getSExtValue();
   return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case([&](arith::AddIOp) { return x(0) + x(1); })
-      .Case([&](arith::SubIOp) { return x(0) - x(1); })
-      .Case([&](arith::MulIOp) { return x(0) * x(1); })
+      .Case([&](arith::AddIOp) {
+        return whole(__builtin_add_overflow(x(0), x(1), &result));
+      })
+      .Case([&](arith::SubIOp) {
+        return whole(__builtin_sub_overflow(x(0), x(1), &result));
+      })
+      .Case([&](arith::MulIOp) {
+        return whole(__builtin_mul_overflow(x(0), x(1), &result));
+      })
       .Case([&](arith::DivSIOp) { return x(0) / x(1); })
       .Case([&](arith::ShRSIOp) { return x(0) >> x(1); })
       .Case([&](arith::MinSIOp) { return std::min(x(0), x(1)); })
