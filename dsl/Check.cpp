@@ -99,22 +99,21 @@ void VariantChecker::checkDims() {
   }
 }
 
-/// `from` (i32, checked) as f32 literals.
+/// `from` (constant, checked, i32) as f32 literals.
 static ExprRef toFloat(const ExprRef &from, const LetValues &lets) {
-  auto expr = std::make_shared<Expr>(*from);
+  auto expr = std::make_shared<Expr>();
   expr->type = Type::F32;
+  expr->where = from->where;
   if (from->kind == ExprKind::List) {
-    for (ExprRef &element : expr->args)
-      if (element->type == Type::I32)
-        element = toFloat(element, lets);
+    expr->kind = ExprKind::List;
+    expr->isList = true;
+    for (const ExprRef &element : from->args)
+      expr->args.push_back(toFloat(element, lets));
     return expr;
   }
   uint64_t work = std::numeric_limits<uint64_t>::max();
-  double value = evaluate(*from, lets, {}, work).number();
+  const double value = evaluate(*from, lets, {}, work).number();
   expr->kind = ExprKind::Float;
-  expr->op = Op::None;
-  expr->name.clear();
-  expr->args.clear();
   expr->floatValue = std::fabs(value);
   if (value >= 0)
     return expr;
@@ -334,7 +333,8 @@ Spec VariantChecker::run() {
   checkParams();
   spec.lets.reserve(draft.lets.size()); // names refer to the elements
   for (const DraftLet &let : draft.lets)
-    checkLet(let);
+    if (!errors.full())
+      checkLet(let);
   checkDims();
   collectFields();
   checkSizes();

@@ -76,6 +76,13 @@ bool ExprChecker::checkIndexRange(const Checked &index, const std::string &list,
 
 Checked ExprChecker::checkIndex(const ExprRef &expr) {
   const ExprRef &base = expr->args[0];
+  // The parser makes no others, a builder may.
+  if (base->kind != ExprKind::Name)
+    return report(base->where, "only a name can be indexed");
+  if (expr->args.size() == 1)
+    return report(expr->where,
+                  fmt::format("{} has no index", quote(base->name)),
+                  "an index is written as in list[h]");
   const std::string &baseName = base->name;
   auto found = names.find(baseName);
   if (found == names.end()) {

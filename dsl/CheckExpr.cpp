@@ -182,7 +182,8 @@ Checked ExprChecker::checkNode(const ExprRef &expr) {
 }
 
 Checked ExprChecker::unknownName(const ExprRef &expr) {
-  if (incomplete) // it may have been in what was skipped
+  // It may have been in what was skipped; or nobody will see the suggestion.
+  if (incomplete || errors.full())
     return {};
   if (const Function *function = findFunction(expr->name))
     return report(expr->where,

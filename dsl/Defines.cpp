@@ -118,9 +118,11 @@ void internal::applyDefines(std::vector<Draft> &drafts,
     found->second.used = true;
     Context context(errors, found->second.text);
     std::string hint = suggest(name, candidates);
-    if (hint.empty())
-      hint = candidates.empty() ? "the text has none"
-                                : "there is " + oneOf(candidates);
+    constexpr size_t kMostListed = 12;
+    if (candidates.empty())
+      hint = "the text has none";
+    else if (hint.empty() && candidates.size() <= kMostListed)
+      hint = "there is " + oneOf(candidates);
     errors.add(
         {},
         fmt::format("no 'let' or scalar parameter is named {}", quote(name)),

@@ -12,10 +12,8 @@ using namespace attn;
 using namespace attn::internal;
 
 void Errors::add(SourceRange where, std::string message, std::string hint) {
-  if (full()) {
-    dropped = true;
+  if (full())
     return;
-  }
   if (where.line == 0 && !context.empty())
     message = context + ": " + message;
   // Few enough that keeping them in order costs nothing.
@@ -29,10 +27,9 @@ void Errors::add(SourceRange where, std::string message, std::string hint) {
 }
 
 std::vector<Diagnostic> Errors::take() {
-  if (dropped)
+  if (full())
     found.push_back(
         {found.back().where,
-         fmt::format("more than {} errors; the rest is left out", kLimit), ""});
-  dropped = false;
+         fmt::format("too many errors; reading stopped after {}", kLimit), ""});
   return std::move(found);
 }

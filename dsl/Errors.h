@@ -11,7 +11,7 @@
 namespace attn::internal {
 
 /// Collects the errors of one text. A text of garbage would give one error for
-/// each of its bytes; after `kLimit` the rest is counted as one.
+/// each of its bytes: after `kLimit` reading stops, and a last error says so.
 class Errors {
 public:
   static constexpr size_t kLimit = 100;
@@ -29,7 +29,6 @@ public:
 
 private:
   std::vector<Diagnostic> found;
-  bool dropped = false;
 };
 
 /// Sets `Errors::context` for a scope.

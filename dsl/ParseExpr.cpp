@@ -88,7 +88,7 @@ Parser::Node Parser::leaf(ExprKind kind, const Token &token) {
     expr->name = token.text;
     break;
   }
-  return {std::move(expr), 1};
+  return {std::move(expr), 1, token.where};
 }
 
 Parser::Node Parser::make(ExprKind kind, Op op, SourceRange where,
@@ -108,7 +108,7 @@ Parser::Node Parser::make(ExprKind kind, Op op, SourceRange where,
     errors.add(where, "this expression is too deep", depthHint());
     return {};
   }
-  return {std::move(expr), depth + 1};
+  return {std::move(expr), depth + 1, where};
 }
 
 bool Parser::enter() {
@@ -139,7 +139,7 @@ Parser::Node Parser::parseExpr() {
   Node otherwise = parseNested();
   if (!otherwise)
     return {};
-  SourceRange where = join(condition.expr->where, otherwise.expr->where);
+  SourceRange where = join(condition.where, otherwise.where);
   return make(ExprKind::Select, Op::None, where,
               {std::move(condition), std::move(then), std::move(otherwise)});
 }
@@ -157,7 +157,7 @@ Parser::Node Parser::parseBinary(unsigned minPrecedence) {
     --nesting;
     if (!right)
       return {};
-    SourceRange where = join(left.expr->where, right.expr->where);
+    SourceRange where = join(left.where, right.where);
     left = make(ExprKind::Binary, next.op, where,
                 {std::move(left), std::move(right)});
   }
@@ -175,7 +175,7 @@ Parser::Node Parser::parseUnary() {
   --nesting;
   if (!operand)
     return {};
-  SourceRange where = join(token.where, operand.expr->where);
+  SourceRange where = join(token.where, operand.where);
   return make(ExprKind::Unary, token.is(Tok::Minus) ? Op::Neg : Op::Not, where,
               {std::move(operand)});
 }
@@ -208,11 +208,6 @@ Parser::Node Parser::parseName() {
                  args))
     return {};
   SourceRange where = join(name.where, tokens[pos - 1].where);
-  if (!isCall && args.size() == 1) {
-    errors.add(where, fmt::format("{} has no index", quote(name.text)),
-               "an index is written as in list[h]");
-    return {};
-  }
   return make(isCall ? ExprKind::Call : ExprKind::Index, Op::None, where,
               std::move(args), isCall ? std::string(name.text) : "");
 }
@@ -242,6 +237,7 @@ Parser::Node Parser::parsePrimary() {
     node = parseNested();
     if (!node || !expect(Tok::RParen, "')'"))
       return {};
+    node.where = join(token.where, tokens[pos - 1].where);
     break;
   case Tok::LBracket: {
     take();

@@ -34,10 +34,12 @@ public:
   ExprRef parseWhole();
 
 private:
-  /// A node with its depth (of a leaf: 1). Null after an error.
+  /// A node with its depth (of a leaf: 1), and its place with the parentheses
+  /// around it. Null after an error.
   struct Node {
     ExprRef expr;
     unsigned depth = 0;
+    SourceRange where;
     explicit operator bool() const { return expr != nullptr; }
   };
 

@@ -9,7 +9,6 @@
 #include "dsl/Spec.h"
 #include "dsl/Words.h"
 
-#include <charconv>
 #include <fmt/format.h>
 
 using namespace attn;
@@ -87,9 +86,7 @@ Precedence precedenceOf(const Expr &expr) {
 }
 
 void printFloat(std::string &out, double value) {
-  char buffer[40];
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  std::string_view digits(buffer, size_t(end - buffer));
+  const std::string digits = fmt::format("{}", value); // the shortest
   out += digits;
   if (digits.find_first_not_of("-0123456789") == digits.npos)
     out += ".0"; // or it would read back as an integer
