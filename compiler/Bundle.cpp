@@ -181,7 +181,7 @@ bool linkShared(const std::vector<std::string> &objects,
 bool linkRelocatable(const std::vector<std::string> &objects,
                      const std::string &path,
                      std::vector<Diagnostic> &diagnostics) {
-  return link(objects, {"-r"}, "", path, diagnostics);
+  return link(objects, {"-r", "--discard-locals"}, "", path, diagnostics);
 }
 
 } // namespace attn

@@ -44,7 +44,6 @@ int runCommandLine(int argc, char **argv) {
   CLI::App app("attnc compiles attention variants to fast kernels", "attnc");
   app.set_version_flag("--version",
                        [] { return "attnc " + compilerVersion(); });
-  app.require_subcommand(1);
   std::map<CLI::App *, Action> actions;
   std::string names;
   bool isKnown = argc < 2 || argv[1][0] == '-';
@@ -66,6 +65,8 @@ int runCommandLine(int argc, char **argv) {
         "{} (see 'attnc{} --help')", error.what(),
         argc > 1 && argv[1][0] != '-' ? " " + std::string(argv[1]) : ""));
   }
+  if (app.get_subcommands().empty())
+    return complain("a command is required; there are: " + names);
   return actions.at(app.get_subcommands().front())();
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kKernelSlice = 4e-3;
-constexpr double kPeakSlice = 2e-3;
+constexpr double kKernelSlice = 2.5e-3;
+constexpr double kPeakSlice = 1.5e-3;
 constexpr size_t kLeastRounds = 3;
 /// More rounds than this find no better times.
 constexpr size_t kMostRounds = 400;
@@ -235,7 +235,7 @@ Measurement measure(const attn_kernel &kernel, const attn_call &call,
 
   // Reads empty the caches for the kernel slice that follows, so they are few,
   // and come at another place in each round.
-  const size_t readEvery = 8;
+  const size_t readEvery = 4;
   const size_t peakEvery = std::max<size_t>(1, ranges.size() / 32);
   size_t turn = 0;
   const Clock::time_point start = Clock::now();
