@@ -100,9 +100,10 @@ std::string placeOf(const Job &job, const attn_job_result &result) {
   if (result.fault_region < 0)
     return fmt::format("address {:#x}", result.fault_offset);
   auto r = static_cast<size_t>(result.fault_region);
-  std::string name = r < job.regions.size() ? job.regions[r].name : "scratch";
-  return fmt::format("byte {} of {} ({} bytes long)", result.fault_offset, name,
-                     r < job.regions.size() ? job.regions[r].size : 0);
+  if (r >= job.regions.size())
+    return fmt::format("byte {} of scratch", result.fault_offset);
+  return fmt::format("byte {} of {} ({} bytes long)", result.fault_offset,
+                     job.regions[r].name, job.regions[r].size);
 }
 
 class EmulatedExecutor : public Executor {
