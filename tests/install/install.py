@@ -2,7 +2,7 @@
 """Uses attnc as a project elsewhere would: from an installed tree only.
 
 usage: install.py prefix|files|aot|jit --build DIR --prefix DIR --source DIR
-                  --llvm DIR
+                  --strip TOOL
 
 `prefix` installs a build into a fresh prefix; the others work on that prefix.
 Standard library only.
@@ -57,7 +57,7 @@ def check_files(args):
         expect((args.prefix / name).exists(), f"{name} is not installed")
     no_llvm(args.prefix / "lib/libattn.so")
     stripped = args.prefix / "libattn.stripped"
-    run(args.llvm / "llvm-strip", "-o", stripped, args.prefix / "lib/libattn.so")
+    run(args.strip, "-o", stripped, args.prefix / "lib/libattn.so")
     size = stripped.stat().st_size
     print(f"libattn.so, stripped: {size} bytes, at most {RUNTIME_LIMIT}")
     expect(size <= RUNTIME_LIMIT, "the runtime library is too large")
@@ -89,9 +89,11 @@ def build_example(args, name):
     run("cmake", "--build", work / "build")
     binary = work / "build" / f"example_{name}"
     no_llvm(binary)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache")}
-    environment.pop("LD_LIBRARY_PATH", None)
-    run(binary, env=environment, cwd=work)
+    environment = {**os.environ, "ATTN_CACHE_DIR": str(work / "cache")}
+    for variable in ("LD_LIBRARY_PATH", "ATTNC_LIBRARY", "ATTN_TARGET"):
+        environment.pop(variable, None)
+    texts = sorted((work / "source").glob("*.attn"))
+    run(binary, *texts, env=environment, cwd=work)
 
 
 def main():
@@ -103,7 +105,7 @@ def main():
         "jit": lambda args: build_example(args, "jit"),
     }
     parser.add_argument("step", choices=steps)
-    for name in ("build", "prefix", "source", "llvm"):
+    for name in ("build", "prefix", "source", "strip"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     args = parser.parse_args()
     steps[args.step](args)
