@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
@@ -66,6 +67,107 @@ private:
   std::string name;
 };
 
+/// A pipe that the linker takes for its output file. Into one it writes without
+/// a temporary file beside it.
+class PipeOutput {
+public:
+  PipeOutput() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) {
+      failure = errno;
+      return;
+    }
+    input = ends[1];
+    reader = std::thread([this, from = ends[0]] {
+      char chunk[65536];
+      for (;;) {
+        ssize_t n = ::read(from, chunk, sizeof chunk);
+        if (n > 0)
+          bytes.append(chunk, size_t(n));
+        else if (n == 0 || errno != EINTR)
+          break;
+      }
+      ::close(from);
+    });
+  }
+  ~PipeOutput() { finish(); }
+  PipeOutput(const PipeOutput &) = delete;
+  PipeOutput &operator=(const PipeOutput &) = delete;
+
+  int error() const { return failure; }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(input); }
+  /// What was written, once the linker is done.
+  const std::string &finish() {
+    if (reader.joinable()) {
+      ::close(input);
+      reader.join();
+    }
+    return bytes;
+  }
+
+private:
+  int input = -1;
+  int failure = 0;
+  std::string bytes;
+  std::thread reader;
+};
+
+/// Runs the linker; `requestedPath` is for messages.
+bool runLinker(const std::vector<std::string> &arguments,
+               const std::string &output, const std::string &requestedPath,
+               std::vector<Diagnostic> &diagnostics) {
+  std::vector<const char *> argv = {"ld.lld", "--threads=1", "-o",
+                                    output.c_str()};
+  for (const std::string &argument : arguments)
+    argv.push_back(argument.c_str());
+  std::string printed;
+  llvm::raw_string_ostream os(printed);
+  // The linker keeps its state in globals.
+  static std::mutex mutex;
+  static bool broken = false;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (broken) {
+    diagnostics.push_back(internalError("the linker failed before"));
+    return false;
+  }
+  const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
+  lld::Result result = lld::lldMain(argv, os, os, drivers);
+  broken = !result.canRunAgain;
+  if (result.retCode != 0)
+    diagnostics.push_back(
+        {{},
+         "can't write '" + requestedPath + "': the link failed: " + printed,
+         ""});
+  return result.retCode == 0;
+}
+
+/// Links into a descriptor of the caller's, /proc/self/fd/N.
+bool linkInPlace(const std::vector<std::string> &arguments,
+                 const std::string &path,
+                 std::vector<Diagnostic> &diagnostics) {
+  PipeOutput pipe;
+  int fd = pipe.error() ? -1 : ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  int failure = pipe.error() ? pipe.error() : fd < 0 ? errno : 0;
+  bool linked =
+      !failure && runLinker(arguments, pipe.path(), path, diagnostics);
+  if (linked) {
+    const std::string &bytes = pipe.finish();
+    for (size_t done = 0; done < bytes.size() && !failure;) {
+      ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
+      if (n > 0)
+        done += size_t(n);
+      else if (n == 0 || errno != EINTR)
+        failure = n < 0 ? errno : EIO;
+    }
+  }
+  if (failure)
+    diagnostics.push_back(
+        {{}, "can't write '" + path + "': " + errorText(failure), ""});
+  if (fd >= 0)
+    ::close(fd);
+  return linked && !failure;
+}
+
 bool link(const std::vector<std::string> &objects,
           std::vector<std::string> arguments, const std::string &versionScript,
           const std::string &requestedPath,
@@ -108,6 +210,9 @@ bool link(const std::vector<std::string> &objects,
     arguments.push_back(*file);
   }
 
+  if (requestedPath.rfind("/proc/self/fd/", 0) == 0)
+    return linkInPlace(arguments, requestedPath, diagnostics);
+
   static std::atomic<unsigned> counter{0};
   std::string temporary = path + ".tmp." + std::to_string(::getpid()) + "." +
                           std::to_string(counter++);
@@ -125,34 +230,8 @@ bool link(const std::vector<std::string> &objects,
   ::close(fd);
   llvm::scope_exit removeTemporary([&] { ::unlink(temporary.c_str()); });
 
-  std::vector<const char *> argv = {"ld.lld", "--threads=1", "-o",
-                                    temporary.c_str()};
-  for (const std::string &argument : arguments)
-    argv.push_back(argument.c_str());
-  std::string output;
-  llvm::raw_string_ostream os(output);
-  bool linked = false;
-  {
-    // The linker keeps its state in globals.
-    static std::mutex mutex;
-    static bool broken = false;
-    std::lock_guard<std::mutex> lock(mutex);
-    if (broken) {
-      diagnostics.push_back(internalError("the linker failed before"));
-      return false;
-    }
-    const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
-    lld::Result result = lld::lldMain(argv, os, os, drivers);
-    linked = result.retCode == 0;
-    broken = !result.canRunAgain;
-  }
-  if (!linked) {
-    diagnostics.push_back(
-        {{},
-         "can't write '" + requestedPath + "': the link failed: " + output,
-         ""});
+  if (!runLinker(arguments, temporary, requestedPath, diagnostics))
     return false;
-  }
   // lld's output is a file of its own; give it the permissions of the one
   // that the user's umask made. A library need not be executable.
   ::chmod(temporary.c_str(), created.st_mode & 0777);
