@@ -128,6 +128,19 @@ LogicalResult AttentionOp::verify() {
   return success();
 }
 
+Plan toPlan(PlanAttr a) {
+  Plan plan;
+  plan.rows = a.getRows();
+  plan.keys = a.getKeys();
+  plan.heads = a.getHeads();
+  plan.scoreKeys = a.getScoreKeys();
+  plan.scoreVectors = a.getScoreVectors();
+  plan.valueRows = a.getValueRows();
+  plan.valueVectors = a.getValueVectors();
+  plan.unroll = a.getUnroll();
+  return plan;
+}
+
 LogicalResult AttentionOp::verifyRegions() {
   return verifyMask(getOperation(), getMask());
 }

@@ -6,6 +6,7 @@
 #ifndef ATTNC_COMPILER_ATTNDIALECT_H
 #define ATTNC_COMPILER_ATTNDIALECT_H
 
+#include "compiler/Plan.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -43,6 +44,9 @@ enum MaskArg : unsigned {
   MaskKvLen
 };
 inline constexpr unsigned kMaskArgs = 7;
+
+/// The plan as the planner's struct.
+Plan toPlan(PlanAttr attr);
 } // namespace attn
 
 #endif

@@ -33,19 +33,6 @@ Problem problemOf(AttentionOp op) {
   return problem;
 }
 
-Plan toPlan(PlanAttr a) {
-  Plan plan;
-  plan.rows = a.getRows();
-  plan.keys = a.getKeys();
-  plan.heads = a.getHeads();
-  plan.scoreKeys = a.getScoreKeys();
-  plan.scoreVectors = a.getScoreVectors();
-  plan.valueRows = a.getValueRows();
-  plan.valueVectors = a.getValueVectors();
-  plan.unroll = a.getUnroll();
-  return plan;
-}
-
 LogicalResult setPlan(AttentionOp op, const TargetInfo &target,
                       StringRef overrides, std::vector<std::string> *reasons) {
   Problem problem = problemOf(op);

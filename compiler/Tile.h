@@ -20,8 +20,6 @@ mlir::LogicalResult setPlan(AttentionOp op, const TargetInfo &target,
                             llvm::StringRef overrides,
                             std::vector<std::string> *reasons = nullptr);
 
-Plan toPlan(PlanAttr attr);
-
 /// The groups of heads that work items are numbered by: those that share a kv
 /// head where the plan packs heads, else each head alone.
 llvm::SmallVector<AttentionOp::Group> itemGroups(AttentionOp op,

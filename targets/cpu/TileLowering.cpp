@@ -7,7 +7,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cpu/TileLowering.h"
-#include "compiler/Tile.h"
 #include "runtime/attn_abi.h"
 #include "targets/cpu/KernelLowering.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -62,9 +61,9 @@ LogicalResult KernelLowering::run() {
   scratch = entry->getArgument(3);
   loadCall(entry->getArgument(0));
 
-  kernel.walk([&](ScoresOp op) { qkDim = op.getQ().getType().getCols(); });
-  kernel.walk(
-      [&](AccumulateOp op) { valueDim = op.getValues().getType().getCols(); });
+  // Not from the steps: a mask that rules out every key leaves none.
+  kernel.walk([&](LoadRowsOp op) { qkDim = op.getTile().getType().getCols(); });
+  kernel.walk([&](FinishOp op) { valueDim = op.getOut().getType().getCols(); });
   scoreArea = allocate(plan.rows * plan.keys);
   decayArea = allocate(plan.rows);
   lseArea = allocate(plan.rows);
