@@ -31,14 +31,14 @@ struct CheckReport {
   }
 };
 
-/// Compiles a variant for a target ("host": the best that runs here) and runs it
-/// on `cases` random calls: sizes, per-sequence lengths, strides, bases and
+/// Compiles a variant for a target ("host": the best that runs here) and runs
+/// it on `cases` random calls: sizes, per-sequence lengths, strides, bases and
 /// values, with poison wherever nothing may be read. Each is compared with an
 /// evaluation in double precision; where the target runs here also in other
 /// orders, batches and layouts. What can't run here runs through the target's
 /// emulator, on small calls. `progress`, if set, is called with the number of
-/// cases done. Equal seeds give equal cases. Sets signal handlers while it runs:
-/// one check at a time in a process.
+/// cases done. Equal seeds give equal cases. Sets signal handlers while it
+/// runs: one check at a time in a process.
 CheckReport checkSpec(const Spec &spec, const std::string &target,
                       int64_t cases, uint64_t seed,
                       const std::function<void(int64_t done)> &progress);
