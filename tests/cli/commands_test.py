@@ -57,7 +57,9 @@ class Commands(support.Case):
         self.assertIn("GFLOP/s", text)
         self.refuse("bench", "d.attn", "--q-len", "0", says=["--q-len"])
         self.refuse("bench", "d.attn", "--threads", "0", says=["--threads"])
-        self.refuse("bench", "d.attn", "--kv-len", 1 << 40, says=["memory"])
+        self.refuse("bench", "d.attn", "--kv-len", 1 << 40, says=["--kv-len"])
+        self.refuse("bench", "d.attn", "--kv-len", 1 << 30, "--batch", 1 << 30,
+                    says=["memory"])
 
     def test_check(self):
         self.write("two.attn", DENSE + CAUSAL)

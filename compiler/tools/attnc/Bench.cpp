@@ -114,13 +114,13 @@ int benchVariant(const Options &options) {
   if (kernel->q_type != ATTN_F32 || kernel->kv_type != ATTN_F32 ||
       kernel->out_type != ATTN_F32)
     throw Failure("bench measures variants of type f32");
+  Call call(spec, options, kvLen);
   const Explanation work =
       explain(spec, {target, options.plan}, options.qLen, kvLen);
   text.require(work.diagnostics);
   const Calibration *loops = calibration(target, diagnostics);
   text.require(diagnostics);
 
-  Call call(spec, options, kvLen);
   Team team(options.threads);
   // The streaming reads go through as much memory as K and V have, so that
   // caches help both alike; but never through the caches alone.
@@ -182,7 +182,7 @@ int benchVariant(const Options &options) {
 
 Action addBench(CLI::App &command) {
   auto options = std::make_shared<Options>();
-  const CLI::Range length(int64_t(1), int64_t(1) << 40);
+  const CLI::Range length(int64_t(1), int64_t(INT32_MAX));
   options->add(command);
   command.add_option("--batch", options->batch)->check(length);
   command.add_option("--q-len", options->qLen)->check(length);

@@ -75,9 +75,9 @@ Action addExplain(CLI::App &command) {
   command.add_option("--plan", options->plan,
                      "KEY=VALUE,...: overrides the planner");
   command.add_option("--q-len", options->qLen)
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 40));
+      ->check(CLI::Range(int64_t(0), int64_t(INT32_MAX)));
   command.add_option("--kv-len", options->kvLen, "default: as --q-len")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 40));
+      ->check(CLI::Range(int64_t(0), int64_t(INT32_MAX)));
   command.add_flag("--json", options->json, "one object on standard output");
   return [options] { return explainVariant(*options); };
 }
