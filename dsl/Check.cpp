@@ -363,7 +363,7 @@ ParseResult internal::checkAll(std::vector<Draft> drafts,
   applyDefines(drafts, options, errors, wellFormed);
   ParseResult result;
   std::unordered_set<std::string_view> names;
-  uint64_t work = 1 << 22; // of the whole text, so that reading stays linear
+  uint64_t work = 1 << 20; // of the whole text, so that reading stays linear
   for (const Draft &draft : drafts) {
     if (errors.full())
       break;
