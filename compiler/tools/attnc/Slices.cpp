@@ -74,9 +74,8 @@ public:
       Range range;
       range.first = first;
       range.last = std::min(items, first + count);
-      double took = time(range);
-      if (first == 0)
-        took = time(range); // the first run of all also loads the code
+      // The best of three: a range that was disturbed looks longer than it is.
+      const double took = std::min({time(range), time(range), time(range)});
       // Grow a first range that is much too short before going on.
       if (took < kKernelSlice / 2 && range.last < items) {
         count = grown(range.last - first, took);
@@ -123,49 +122,65 @@ public:
     for (size_t t = 0; t < team.threads(); ++t)
       streams.push_back(
           allocateFloats(size_t(blocks * loops.bytesPerBlock) / 4, 1));
+    iterations = fit(INT64_MAX / 8, [&](int64_t n) { multiplyAdd(0, n); });
+    slice = fit(blocks, [&](int64_t n) { readBlocks(0, 0, n); });
   }
 
   double flops = 0, bytes = 0; ///< best rates so far
 
   void multiplyAdd() {
-    static const float seed[2] = {0.5f, 1.0f};
-    const double took = team.time([&](size_t thread) {
-      loops.multiplyAdd(iterations, seed, &sums[16 * thread]);
-    });
+    const double took =
+        team.time([&](size_t thread) { multiplyAdd(thread, iterations); });
     flops = std::max(flops, double(iterations) * loops.flopsPerIteration *
                                 double(team.threads()) / took);
-    iterations = scaled(iterations, took);
   }
 
   void read() {
-    const int64_t count = std::min(slice, blocks - position);
     const int64_t start = position;
-    const double took = team.time([&](size_t thread) {
-      loops.read(count, streams[thread].get() + start * loops.bytesPerBlock / 4,
-                 &sums[16 * thread]);
-    });
-    position = start + count < blocks ? start + count : 0;
-    // The rest at the end of the memory is too short to tell.
-    if (count == slice || count == blocks)
-      bytes = std::max(bytes, double(count * loops.bytesPerBlock) *
-                                  double(team.threads()) / took);
-    if (count == slice)
-      slice = std::min(scaled(slice, took), blocks);
+    const double took =
+        team.time([&](size_t thread) { readBlocks(thread, start, slice); });
+    bytes = std::max(bytes, double(slice * loops.bytesPerBlock) *
+                                double(team.threads()) / took);
+    // What is left at the end is shorter than a slice and is not read.
+    position = start + 2 * slice <= blocks ? start + slice : 0;
   }
 
 private:
-  static int64_t scaled(int64_t count, double took) {
-    const double factor = kPeakSlice / std::max(took, 1e-9);
-    return std::max<int64_t>(
-        int64_t(double(count) * std::clamp(factor, 0.5, 2.0)), 1);
+  void multiplyAdd(size_t thread, int64_t count) {
+    static const float seed[2] = {0.5f, 1.0f};
+    loops.multiplyAdd(count, seed, &sums[16 * thread]);
+  }
+  void readBlocks(size_t thread, int64_t start, int64_t count) {
+    loops.read(count, streams[thread].get() + start * loops.bytesPerBlock / 4,
+               &sums[16 * thread]);
+  }
+
+  /// How often to do something so that it takes as long as a slice: from the
+  /// best times of one thread alone, so that other work on the machine does
+  /// not make slices too short to tell anything.
+  template <typename Work> static int64_t fit(int64_t most, Work work) {
+    int64_t count = std::min<int64_t>(1000, most);
+    for (int attempt = 0; attempt < 24; ++attempt) {
+      double best = kPeakSlice;
+      for (int i = 0; i < 3; ++i) {
+        const Clock::time_point start = Clock::now();
+        work(count);
+        best = std::min(best, since(start));
+      }
+      const double factor = kPeakSlice / std::max(best, 1e-9);
+      if (factor < 1.2)
+        break;
+      count = std::min(int64_t(double(count) * std::min(factor, 4.0)), most);
+    }
+    return std::max<int64_t>(count, 1);
   }
 
   const Calibration &loops;
   Team &team;
   AlignedFloats sums;
   std::vector<AlignedFloats> streams;
-  int64_t iterations = 100000;
-  int64_t blocks = 0, position = 0, slice = 4096;
+  int64_t iterations = 0;
+  int64_t blocks = 0, slice = 0, position = 0; ///< of the streams
 };
 
 double median(std::vector<double> values) {
@@ -225,10 +240,6 @@ Measurement measure(const attn_kernel &kernel, const attn_call &call,
                     double budget, Team &team) {
   Measurement result;
   PeakSlices peak(loops, streamBytes, team);
-  for (int i = 0; i < 16; ++i) { // find the length of their slices
-    peak.multiplyAdd();
-    peak.read();
-  }
   KernelSlices slices(kernel, call, team);
   std::vector<Range> ranges = slices.cut(items);
   result.slices = ranges.size();
