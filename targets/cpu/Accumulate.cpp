@@ -101,6 +101,26 @@ void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
               Aligned::Vector);
 }
 
+/// A decay of zero forgets what was summed, even where huge values of keys that
+/// now weigh nothing have overflown it: infinity times zero is not zero.
+void KernelLowering::forgetDecayed(Value acc, Value rows) {
+  const int64_t width = panelColumns();
+  const int64_t panels = llvm::divideCeil(valueDim, width);
+  e.loop(e.c(0), rows, 1, [&](Value r) {
+    Value forgotten =
+        arith::CmpFOp::create(e.b, arith::CmpFPredicate::OEQ,
+                              e.loadScalar(e.at(decayArea, r)), e.f(0));
+    e.branch(forgotten, [&] {
+      Value row = e.at(acc, e.mul(r, width));
+      e.loop(e.c(0), e.c(panels), 1, [&](Value panel) {
+        Value to = e.at(row, e.mul(panel, plan.rows * width));
+        for (int64_t v = 0; v < plan.valueVectors; ++v)
+          e.store(e.splat(0), e.at(to, v * e.lanes), Aligned::Vector);
+      });
+    });
+  });
+}
+
 void KernelLowering::accumulate(AccumulateOp op) {
   auto softmaxOp = op.getWeights().getDefiningOp<SoftmaxOp>();
   PairInfo pairs = pairInfo(softmaxOp.getScores().getDefiningOp<ScoresOp>());
@@ -113,6 +133,7 @@ void KernelLowering::accumulate(AccumulateOp op) {
   const bool masked = pairs.mask != nullptr;
   auto [tileLo, tileHi] = bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)));
   Value rows = e.roundUp(pairs.rows, low);
+  forgetDecayed(acc, pairs.rows);
   e.loop(e.c(0), e.c(panels), 1, [&, lo = tileLo, hi = tileHi](Value panel) {
     Value from, stride;
     std::tie(from, stride) = valuePanel(values, pairs.rows, panel, lo, hi);

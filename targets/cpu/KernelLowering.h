@@ -97,6 +97,7 @@ private:
   void accumulateBlock(int64_t rows, Value acc, Value decay, Value weights,
                        Value values, Value stride, Value lo, Value hi,
                        bool masked);
+  void forgetDecayed(Value acc, Value rows);
   std::pair<Value, Value> valuePanel(const KeyRows &rows, Value tileRows,
                                      Value panel, Value lo, Value hi);
 

@@ -65,10 +65,8 @@ void KernelLowering::loadKeys(LoadKeysOp op) {
 
 void KernelLowering::fill(FillOp op) {
   TileType type = op.getTile().getType();
-  const int64_t columns =
-      type.getCols() == 1
-          ? 1
-          : llvm::divideCeil(type.getCols(), panelColumns()) * panelColumns();
+  // In whole panels: a column of one may be an accumulator too.
+  const int64_t columns = llvm::alignTo(type.getCols(), panelColumns());
   Value area = allocate(type.getRows() * columns);
   tiles[op.getTile()] = area;
   Value value = e.splat(op.getValue().convertToFloat());
