@@ -161,7 +161,7 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
                    plan.keys % plan.scoreKeys == 0,
                "a multiple of " + llvm::Twine(plan.scoreKeys) + " up to 512"))
     return e;
-  if (auto e = need("unroll", plan.unroll, plan.unroll >= 1 && plan.unroll <= 8,
+  if (auto e = need("unroll", plan.unroll, plan.unroll >= 1 && plan.unroll <= 64,
                     "1 to 8"))
     return e;
   int64_t heads = problem.maskReadsHead ? 1 : largestGroup;

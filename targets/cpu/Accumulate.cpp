@@ -16,17 +16,21 @@ namespace attn {
 
 /// A panel of V for keys lo..hi-1: where its row of key 0 is, and the stride.
 std::pair<Value, Value> KernelLowering::valuePanel(const KeyRows &rows,
-                                                   Value tileRows, Value panel,
-                                                   Value lo, Value hi) {
+                                                   bool masked, Value tileRows,
+                                                   Value panel, Value lo,
+                                                   Value hi) {
   const int64_t width = panelColumns();
   Value first = e.mul(panel, width);
   Value columns = e.min(e.c(width), e.sub(e.c(valueDim), first));
   Value from = e.at(rows.base, e.mul(first, rows.columnStride));
   Value whole = e.b.createOrFold<arith::AndIOp>(
       e.equal(columns, e.c(width)), e.equal(rows.columnStride, e.c(1)));
-  // A copy pays once several register blocks of rows read it.
-  Value inPlace = e.b.createOrFold<arith::AndIOp>(
-      whole, e.less(tileRows, e.c(2 * plan.valueRows + 1)));
+  // With a mask a copy pays once several register blocks of rows read it;
+  // without, the first block makes it on its way.
+  Value inPlace = whole;
+  if (masked)
+    inPlace = e.b.createOrFold<arith::AndIOp>(
+        whole, e.less(tileRows, e.c(2 * plan.valueRows + 1)));
   e.branch(
       inPlace, [] {},
       [&] {
@@ -56,7 +60,8 @@ std::pair<Value, Value> KernelLowering::valuePanel(const KeyRows &rows,
 
 void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
                                      Value weights, Value panel, Value stride,
-                                     Value lo, Value hi, bool masked) {
+                                     Value lo, Value hi, bool masked,
+                                     Value copy) {
   const int64_t vectors = plan.valueVectors, width = panelColumns();
   Values state;
   for (int64_t m = 0; m < rows; ++m) {
@@ -77,6 +82,10 @@ void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
           values.push_back(
               e.load(e.at(e.at(panel, e.mul(key, stride)), v * e.lanes),
                      Aligned::Element));
+        if (copy)
+          for (int64_t v = 0; v < vectors; ++v)
+            e.store(values[v], e.at(e.at(copy, e.mul(key, width)), v * e.lanes),
+                    Aligned::Vector);
         Value column = e.at(weights, e.mul(key, plan.rows));
         for (int64_t m = 0; m < rows; ++m) {
           Value weight = e.broadcast(e.loadScalar(e.at(column, m)));
@@ -136,14 +145,16 @@ void KernelLowering::accumulate(AccumulateOp op) {
   forgetDecayed(acc, pairs.rows);
   e.loop(e.c(0), e.c(panels), 1, [&, lo = tileLo, hi = tileHi](Value panel) {
     Value from, stride;
-    std::tie(from, stride) = valuePanel(values, pairs.rows, panel, lo, hi);
+    std::tie(from, stride) =
+        valuePanel(values, masked, pairs.rows, panel, lo, hi);
     Value area = e.at(acc, e.mul(panel, plan.rows * width));
-    auto block = [&](int64_t height, Value r) {
+    auto block = [&](int64_t height, Value r, Value copy = {}) {
       Value first, last;
       std::tie(first, last) = bounds(pairs, r, e.add(r, height - 1));
       auto body = [&] {
         accumulateBlock(height, e.at(area, e.mul(r, width)), e.at(decayArea, r),
-                        e.at(scoreArea, r), from, stride, first, last, masked);
+                        e.at(scoreArea, r), from, stride, first, last, masked,
+                        copy);
       };
       // Rows that may see no key of this tile keep what they have.
       if (masked)
@@ -152,9 +163,19 @@ void KernelLowering::accumulate(AccumulateOp op) {
         body();
     };
     Value next = e.c(0);
+    Value blocks = e.div(rows, e.c(full));
+    if (!masked) {
+      // The first block reads V where it lies and leaves the dense copy.
+      Value some = e.less(e.c(0), blocks);
+      e.branch(some, [&] { block(full, e.c(0), valueArea); });
+      next = e.select(some, e.c(full), next);
+      from = e.select(some, valueArea, from);
+      stride = e.select(some, e.c(width), stride);
+    }
     if (full > low) {
-      next = e.mul(e.div(rows, e.c(full)), full);
-      e.loop(e.c(0), next, full, [&](Value r) { block(full, r); });
+      Value end = e.mul(blocks, full);
+      e.loop(next, end, full, [&](Value r) { block(full, r); });
+      next = end;
     }
     e.loop(next, rows, low, [&](Value r) { block(low, r); });
   });

@@ -7,7 +7,8 @@
 //   queries  [panel][column][lane]   transposed: a panel is the rows that one
 //                                    register block of scores works on
 //   scores   [key][row]              weights replace them in place
-//   max, sum, decay, lse  [row]
+//   max, sum, decay, lse  [row]; peak is the maximum so far while the scores
+//                                    of a tile without a mask are made
 //   acc      [panel][row][lane]      a panel is the value columns of one
 //                                    register block of the accumulation
 //   values   [key][lane]             one panel of V, copied once a key tile
@@ -88,18 +89,19 @@ private:
   // The loop's steps (Scores.cpp, Softmax.cpp, Accumulate.cpp).
   void scores(ScoresOp op);
   void prefetch(ScoresOp op, Value key, int64_t height);
-  void scoreBlock(int64_t keys, Value k, Value q, Value s);
+  void scoreBlock(int64_t keys, Value k, Value q, Value s, Value peak);
   Value denseKeys(const KeyRows &rows);
   void softmax(SoftmaxOp op);
   void softmaxPanel(const PairInfo &pairs, Value panel, Value s, Value max,
                     Value sum);
   void accumulate(AccumulateOp op);
   void accumulateBlock(int64_t rows, Value acc, Value decay, Value weights,
-                       Value values, Value stride, Value lo, Value hi,
-                       bool masked);
+                       Value panel, Value stride, Value lo, Value hi,
+                       bool masked, Value copy);
   void forgetDecayed(Value acc, Value rows);
-  std::pair<Value, Value> valuePanel(const KeyRows &rows, Value tileRows,
-                                     Value panel, Value lo, Value hi);
+  std::pair<Value, Value> valuePanel(const KeyRows &rows, bool masked,
+                                     Value tileRows, Value panel, Value lo,
+                                     Value hi);
 
   // Pairs (Scores.cpp).
   PairInfo pairInfo(ScoresOp op);
@@ -125,7 +127,7 @@ private:
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Value> tiles;   ///< tiles in scratch memory
   llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
-  Value scoreArea, decayArea, lseArea, valueArea, keyArea;
+  Value scoreArea, peakArea, decayArea, lseArea, valueArea, keyArea;
 };
 
 /// exp(x) for x <= 0; NaN for NaN, 0 below -88; at most 2.5 ulp where the

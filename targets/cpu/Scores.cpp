@@ -125,7 +125,10 @@ Value KernelLowering::denseKeys(const KeyRows &rows) {
   return e.select(dense, rows.base, keyArea);
 }
 
-void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s) {
+/// `keys` x `scoreVectors` scores into `s`. With `peak`, the maximum there
+/// takes them in while they are in registers.
+void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s,
+                                Value peak) {
   const int64_t vectors = plan.scoreVectors, width = panelRows();
   auto step = [&](Value d, Values acc) {
     Values queries;
@@ -155,6 +158,13 @@ void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s) {
     for (int64_t v = 0; v < vectors; ++v)
       e.store(acc[m * vectors + v], e.at(s, m * plan.rows + v * e.lanes),
               Aligned::Vector);
+  for (int64_t v = 0; peak && v < vectors; ++v) {
+    Value at = e.at(peak, v * e.lanes);
+    Value largest = e.load(at, Aligned::Vector);
+    for (int64_t m = 0; m < keys; ++m)
+      largest = e.maxIgnoringNan(largest, acc[m * vectors + v]);
+    e.store(largest, at, Aligned::Vector);
+  }
 }
 
 /// While the first rows are at work: the keys of the next block, and the values
@@ -166,17 +176,18 @@ void KernelLowering::prefetch(ScoresOp op, Value key, int64_t height) {
                  columns);
   };
   rows(views.find(op.getK())->second, e.add(key, height), qkDim);
-  for (Operation *user : op->getUsers())
-    if (auto softmaxOp = dyn_cast<SoftmaxOp>(user))
-      for (Operation *next : softmaxOp.getWeights().getUsers())
-        if (auto accumulateOp = dyn_cast<AccumulateOp>(next))
-          rows(views.find(accumulateOp.getValues())->second, key, valueDim);
+  auto softmaxOp = cast<SoftmaxOp>(*op->getUsers().begin());
+  auto accumulateOp =
+      cast<AccumulateOp>(*softmaxOp.getWeights().getUsers().begin());
+  rows(views.find(accumulateOp.getValues())->second, key, valueDim);
 }
 
 void KernelLowering::scores(ScoresOp op) {
   PairInfo pairs = pairInfo(op);
   Value queries = tiles.lookup(op.getQ());
   tiles[op.getScores()] = scoreArea;
+  auto step = cast<SoftmaxOp>(*op->getUsers().begin());
+  Value max = tiles.lookup(step.getMax());
   Value keys = denseKeys(views.find(op.getK())->second);
   const int64_t width = panelRows();
   // Blocks of the full height, then lower ones. The last is moved up so that it
@@ -187,10 +198,17 @@ void KernelLowering::scores(ScoresOp op) {
     std::tie(lo, hi) = bounds(pairs, r, e.add(r, width - 1));
     Value q = e.at(queries, e.mul(r, qkDim));
     Value s = e.at(scoreArea, r);
+    Value peak;
+    if (!pairs.mask) {
+      peak = e.at(peakArea, r);
+      for (int64_t v = 0; v < plan.scoreVectors; ++v)
+        e.store(e.load(e.at(e.at(max, r), v * e.lanes), Aligned::Vector),
+                e.at(peak, v * e.lanes), Aligned::Vector);
+    }
     auto block = [&](int64_t height, Value key) {
       e.branch(e.equal(r, e.c(0)), [&] { prefetch(op, key, height); });
       scoreBlock(height, e.at(keys, e.mul(key, qkDim)), q,
-                 e.at(s, e.mul(key, plan.rows)));
+                 e.at(s, e.mul(key, plan.rows)), peak);
     };
     Value next = lo;
     if (full > low) {

@@ -50,19 +50,20 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
                 [&](Value at, int64_t) { return e.load(at, Aligned::Vector); });
   };
 
-  Values before = loadAll(max);
-  Values largest = e.unrolled(
-      lo, hi, pairs.mask ? 1 : 4, before, [&](Value key, ValueRange state) {
-        Values next(state);
-        for (int64_t v = 0; v < vectors; ++v) {
-          Value x = e.load(address(key, v), Aligned::Vector);
-          if (pairs.mask)
-            x = arith::SelectOp::create(e.b, allowed(pairs, where[v], key), x,
-                                        infinity);
-          next[v] = e.maxIgnoringNan(next[v], x);
-        }
-        return next;
-      });
+  Values before = loadAll(max), largest;
+  if (!pairs.mask)
+    largest = loadAll(e.at(peakArea, r)); // found with the scores
+  else
+    largest = e.loop(lo, hi, 1, before, [&](Value key, ValueRange state) {
+      Values next(state);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value x = arith::SelectOp::create(
+            e.b, allowed(pairs, where[v], key),
+            e.load(address(key, v), Aligned::Vector), infinity);
+        next[v] = e.maxIgnoringNan(next[v], x);
+      }
+      return next;
+    });
 
   // While a row has seen no key its maximum is -inf: subtract 0 instead, so
   // that exp(-inf - (-inf)) never happens.

@@ -65,6 +65,7 @@ LogicalResult KernelLowering::run() {
   kernel.walk([&](LoadRowsOp op) { qkDim = op.getTile().getType().getCols(); });
   kernel.walk([&](FinishOp op) { valueDim = op.getOut().getType().getCols(); });
   scoreArea = allocate(plan.rows * plan.keys);
+  peakArea = allocate(plan.rows);
   decayArea = allocate(plan.rows);
   lseArea = allocate(plan.rows);
   valueArea = allocate(plan.keys * panelColumns());
