@@ -13,14 +13,18 @@
 #include "compiler/Tile.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 using namespace mlir;
 
 namespace attn {
 namespace {
+
+constexpr double kMostTiles = 3e7;
 
 class Explainer {
 public:
@@ -144,7 +148,22 @@ void Explainer::run() {
   const int64_t heads = op.getHeads();
   auto groups = itemGroups(op, plan);
   double allowedSum = 0;
+  // Groups of one size do the same unless the mask reads who they are.
+  const bool alike =
+      !mask.reads(RangeAnalysis::Arg::H) && !mask.reads(RangeAnalysis::Arg::G);
+  std::map<int64_t, int64_t> times;
+  for (const AttentionOp::Group &group : groups)
+    ++times[group.heads];
   for (const AttentionOp::Group &group : groups) {
+    int64_t weight = 1;
+    if (alike) {
+      weight = times[group.heads];
+      times[group.heads] = 0;
+      if (weight == 0)
+        continue;
+    }
+    const Explanation before = out;
+    const double pairsBefore = pairs;
     Scalars scalars{0, group.firstHead, group.kvHead, qLen, kvLen};
     const int64_t rows = qLen * group.heads;
     for (int64_t row = 0; row < rows; row += plan.rows)
@@ -156,7 +175,12 @@ void Explainer::run() {
       KeyRange hull = mask.hull({i + shift, i + shift}, scalars);
       own += double(allowed(i + shift, hull, scalars));
     }
-    allowedSum += own * group.heads;
+    allowedSum += own * group.heads * weight;
+    pairs = pairsBefore + (pairs - pairsBefore) * weight;
+    for (int64_t Explanation::*tiles :
+         {&Explanation::fullTiles, &Explanation::partialTiles,
+          &Explanation::skippedTiles})
+      out.*tiles = before.*tiles + (out.*tiles - before.*tiles) * weight;
   }
   const int64_t n = groups.size();
   for (int64_t *tiles : {&out.fullTiles, &out.partialTiles, &out.skippedTiles})
@@ -203,6 +227,20 @@ Explanation explain(const Spec &spec, const CompileOptions &options,
       rest = tail;
       result.reasons.push_back("mask: " + line.str());
     }
+  }
+  // Tiles are counted one by one.
+  const Plan plan = toPlan(*op.getPlan());
+  const double tiles =
+      double(qLen) * plan.heads / plan.rows * kvLen / plan.keys;
+  if (tiles > kMostTiles) {
+    result.diagnostics.push_back(
+        {spec.where,
+         llvm::formatv("{0} queries x {1} keys are {2:e1} tiles, too many to "
+                       "count",
+                       qLen, kvLen, tiles),
+         llvm::formatv("lengths that make at most {0:e1} are allowed",
+                       kMostTiles)});
+    return result;
   }
   Explainer(op, target->info(), qLen, kvLen, result).run();
   return result;

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/Import.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "runtime/attn_abi.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
@@ -72,6 +73,19 @@ private:
   }
   template <typename OpTy, typename... Args> Value fold(Args &&...args) {
     return b.createOrFold<OpTy>(std::forward<Args>(args)...);
+  }
+  /// A position plus or minus a constant must stay within 32 bits.
+  Value bounded(const Expr &e, Value v) {
+    llvm::APInt known;
+    if (v && v.getType().isInteger(32) &&
+        matchPattern(v, m_ConstantInt(&known)) &&
+        known.abs().ugt(ATTN_MAX_TOKENS))
+      return failed(e,
+                    "constant " + std::to_string(known.getSExtValue()) +
+                        " is not lowered in a mask",
+                    "magnitudes up to " + std::to_string(ATTN_MAX_TOKENS) +
+                        ", the longest sequence, are");
+    return v;
   }
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
     return fold<arith::CmpIOp>(predicate, x, y);
@@ -141,7 +155,7 @@ Value Importer::expr(const ExprRef &ref) {
   b.setLoc(toLocation(context, e.where));
   switch (e.kind) {
   case ExprKind::Int:
-    return constant(e.intValue);
+    return bounded(e, constant(e.intValue));
   case ExprKind::Float:
     return arith::ConstantOp::create(
         b, b.getF32FloatAttr(static_cast<float>(e.floatValue)));
@@ -175,7 +189,7 @@ Value Importer::expr(const ExprRef &ref) {
                                : fold<arith::SubIOp>(constant(0), x);
   }
   case ExprKind::Binary:
-    return binary(e);
+    return bounded(e, binary(e));
   case ExprKind::Select: {
     Value c = expr(e.args[0]), x = expr(e.args[1]), y = expr(e.args[2]);
     if (!c || !x || !y)
@@ -284,8 +298,10 @@ Value Importer::call(const Expr &e) {
         return failed(e,
                       "dilation '" + print(e.args[2]) + "' is not lowered yet",
                       "a constant of at least 1 is");
-      left = fold<arith::MulIOp>(left, args[2]);
-      right = fold<arith::MulIOp>(right, args[2]);
+      left = bounded(e, fold<arith::MulIOp>(left, args[2]));
+      right = bounded(e, fold<arith::MulIOp>(right, args[2]));
+      if (!left || !right)
+        return {};
       if (*d > 1)
         residue = compare(arith::CmpIPredicate::eq,
                           fold<arith::RemSIOp>(distance, args[2]), constant(0));

@@ -54,11 +54,13 @@ struct PlanWithReasons {
 
 PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target);
 
-/// Applies "KEY=VALUE,..." (the names of Plan's fields in snake case) and
-/// checks the result. The error names the key, its value and what is allowed.
+/// Applies "KEY=VALUE,..." (the names of Plan's fields in snake case); whether
+/// the result can be lowered is for `checkPlan` to say. The error names the
+/// key, its value and what is allowed.
 llvm::Error overridePlan(PlanWithReasons &plan, llvm::StringRef overrides);
 
-/// Whether the plan can be lowered for that target.
+/// Whether the plan can be lowered for that target. The error names the key,
+/// its value and what is allowed.
 llvm::Error checkPlan(const Plan &plan, const Problem &problem,
                       const TargetInfo &target);
 

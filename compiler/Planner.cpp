@@ -54,6 +54,13 @@ PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
                    "accumulators, and a broadcast operand is used once, so it "
                    "folds into the multiply-add",
                    target.registers));
+  } else if (!target.fusedMultiplyAdd) {
+    plan.scoreKeys = 4, plan.scoreVectors = 2;
+    plan.valueRows = 4, plan.valueVectors = 2;
+    because(format("register blocks of 4 x 2: 8 accumulators of {0} registers, "
+                   "two streamed vectors, a broadcast, and products that are "
+                   "not fused and take registers of their own",
+                   target.registers));
   } else {
     plan.scoreKeys = 6, plan.scoreVectors = 2;
     plan.valueRows = 6, plan.valueVectors = 2;
@@ -161,8 +168,8 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
                    plan.keys % plan.scoreKeys == 0,
                "a multiple of " + llvm::Twine(plan.scoreKeys) + " up to 512"))
     return e;
-  if (auto e = need("unroll", plan.unroll, plan.unroll >= 1 && plan.unroll <= 64,
-                    "1 to 8"))
+  if (auto e = need("unroll", plan.unroll,
+                    plan.unroll >= 1 && plan.unroll <= 64, "1 to 64"))
     return e;
   int64_t heads = problem.maskReadsHead ? 1 : largestGroup;
   return need("heads", plan.heads, plan.heads == heads || plan.heads == 1,

@@ -22,6 +22,10 @@ extern "C" {
 /* The one symbol a bundle exports: a `const attn_bundle_table`. */
 #define ATTN_BUNDLE_SYMBOL "attn_bundle"
 
+/* The longest sequence. Positions are 32-bit integers in masks, and a position
+ * plus or minus a constant of this size must not wrap around. */
+#define ATTN_MAX_TOKENS (INT64_C(1) << 30)
+
 /* One call: pointers, lengths and strides. Strides count elements, may be any
  * 64-bit value (0 and negative included), in the order batch, head, token,
  * column. Q is [batch, heads, q_len, qk_dim], K [batch, kv_heads, kv_len,

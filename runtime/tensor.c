@@ -312,6 +312,17 @@ int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
                      "is more work than 64 bits can count",
                      (long long)batch, (long long)kernel->heads,
                      (long long)q_len);
+  const struct {
+    const char *name;
+    int64_t tokens;
+  } lengths[] = {{"q", q_len}, {"k", kv_len}};
+  for (size_t i = 0; i < 2; ++i)
+    if (lengths[i].tokens > ATTN_MAX_TOKENS)
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s', dimension %d (tokens): the extent is "
+                       "%lld, at most %lld is allowed",
+                       lengths[i].name, axis[2], (long long)lengths[i].tokens,
+                       (long long)ATTN_MAX_TOKENS);
   *items = rows > 0 ? n : 0;
   return ATTN_OK;
 }

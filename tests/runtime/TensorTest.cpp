@@ -227,6 +227,18 @@ TEST(Tensor, ParametersAreRefused) {
   attn_bundle_close(bundle);
 }
 
+TEST(Tensor, SequencesBeyondThirtyTwoBitPositions) {
+  // A stride of zero over the tokens makes any length of K and V valid memory.
+  int64_t strides[] = {3 * 4, 4, 0, 1};
+  refuse({"'k'", "dimension 2 (tokens)", "1073741825", "at most 1073741824"},
+         [&](Call &c) {
+           for (DLTensor *t : {&c.k.dl, &c.v.dl}) {
+             t->shape[2] = (int64_t{1} << 30) + 1;
+             t->strides = strides;
+           }
+         });
+}
+
 TEST(Tensor, WorkThatCannotBeCounted) {
   attn_kernel kernel = *plainKernel();
   kernel.item_groups = INT64_MAX / 2;
