@@ -46,14 +46,13 @@ void AttnDialect::initialize() {
 Type TileType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   Type element;
-  if (parser.parseLess() ||
+  SMLoc place;
+  if (parser.parseLess() || parser.getCurrentLocation(&place) ||
       parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
       parser.parseType(element) || parser.parseGreater())
     return {};
   if (shape.size() != 2) {
-    parser.emitError(parser.getCurrentLocation(),
-                     "a tile has 2 dimensions, not ")
-        << shape.size();
+    parser.emitError(place, "a tile has 2 dimensions, not ") << shape.size();
     return {};
   }
   return parser.getChecked<TileType>(parser.getContext(), shape[0], shape[1],
