@@ -1,0 +1,90 @@
+//===- tests/planner/PlanTest.cpp ----------------------------------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Choices of the planner that have a name.
+//
+//===----------------------------------------------------------------------===//
+#include "PlanSupport.h"
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+TEST(Plan, HeadsOfAGroupShareATile) {
+  EXPECT_EQ(makePlan(problem(64, 64), machine(8, 16)).plan.heads, 1);
+  EXPECT_EQ(makePlan(problem(64, 64, {4, 4}), machine(8, 16)).plan.heads, 4);
+  EXPECT_EQ(makePlan(problem(64, 64, {1, 7, 3}), machine(8, 16)).plan.heads, 7);
+}
+
+TEST(Plan, AMaskThatReadsTheHeadKeepsHeadsApart) {
+  Problem p = problem(64, 64, {4, 4});
+  p.masked = p.maskReadsHead = true;
+  PlanWithReasons made = makePlan(p, machine(8, 16));
+  EXPECT_EQ(made.plan.heads, 1);
+  bool said = false;
+  for (const std::string &reason : made.reasons)
+    said |= reason.find("reads the head") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
+TEST(Plan, RegisterBlocksLeaveRoomForWhatStreams) {
+  for (unsigned registers : {16u, 32u})
+    for (unsigned lanes : {4u, 8u, 16u})
+      for (bool fused : {false, true}) {
+        const Plan plan = makePlan(problem(128, 128),
+                                   machine(lanes, registers, 1 << 20, fused))
+                              .plan;
+        // Accumulators and one vector of each streamed column.
+        for (auto [rows, vectors] :
+             {std::pair(plan.scoreKeys, plan.scoreVectors),
+              std::pair(plan.valueRows, plan.valueVectors)}) {
+          EXPECT_LE(rows * vectors + vectors, registers);
+          // Enough of them to hide four cycles of latency on two units.
+          EXPECT_GE(rows * vectors, 8);
+        }
+      }
+}
+
+// A product that isn't fused lives in a register of its own.
+TEST(Plan, ProductsThatAreNotFusedTakeRegisters) {
+  const Plan plan =
+      makePlan(problem(64, 64), machine(4, 16, 512 << 10, false)).plan;
+  EXPECT_LE(plan.scoreKeys * plan.scoreVectors + plan.scoreVectors + 2 * 2, 16);
+  EXPECT_LE(plan.valueRows * plan.valueVectors + plan.valueVectors + 2 * 2, 16);
+}
+
+TEST(Plan, WideRowsMakeSmallTiles) {
+  const TargetInfo info = machine(8, 16, 256 << 10);
+  int64_t before = makePlan(problem(1, 1), info).plan.rows;
+  for (int64_t width = 2; width <= 4096; width *= 2) {
+    int64_t rows = makePlan(problem(width, width), info).plan.rows;
+    EXPECT_LE(rows, before) << width;
+    before = rows;
+  }
+  EXPECT_LT(before, makePlan(problem(64, 64), info).plan.rows);
+}
+
+TEST(Plan, LargerCachesNeverMakeSmallerTiles) {
+  for (int64_t width : {64, 128, 256, 576}) {
+    int64_t before = 0;
+    for (uint64_t l2 = 16 << 10; l2 <= 8 << 20; l2 *= 2) {
+      int64_t rows =
+          makePlan(problem(width, width), machine(16, 32, l2)).plan.rows;
+      EXPECT_GE(rows, before) << width << " with " << l2;
+      before = rows;
+    }
+  }
+}
+
+TEST(Plan, PrintsEveryFieldOnce) {
+  Plan plan;
+  plan.rows = 1, plan.keys = 2, plan.heads = 3, plan.scoreKeys = 4;
+  plan.scoreVectors = 5, plan.valueRows = 6, plan.valueVectors = 7;
+  plan.unroll = 8;
+  EXPECT_EQ(text(plan), "rows=1,keys=2,heads=3,score_keys=4,score_vectors=5,"
+                        "value_rows=6,value_vectors=7,unroll=8");
+}
+
+} // namespace
