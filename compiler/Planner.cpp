@@ -133,7 +133,7 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
                   "; " + allowed + " is allowed");
   };
   auto blockFits = [&](int64_t rows, int64_t vectors) {
-    return rows >= 1 && vectors >= 1 &&
+    return rows >= 1 && rows <= int64_t(target.registers) && vectors >= 1 &&
            rows * vectors + vectors <= int64_t(target.registers);
   };
   const int64_t panel = lanes * plan.scoreVectors;
