@@ -68,7 +68,8 @@ PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
                    "registers, two streamed vectors and one broadcast",
                    target.registers));
   }
-  plan.unroll = 4;
+  // Some 24 multiply-adds hide the counting of a loop.
+  plan.unroll = std::max<int64_t>(24 / (plan.scoreKeys * plan.scoreVectors), 1);
 
   int64_t largestGroup = 1;
   for (int64_t size : problem.groupSizes)

@@ -58,56 +58,112 @@ std::pair<Value, Value> KernelLowering::valuePanel(const KeyRows &rows,
           e.select(inPlace, rows.rowStride, e.c(width))};
 }
 
-void KernelLowering::accumulateBlock(int64_t rows, Value acc, Value decay,
-                                     Value weights, Value panel, Value stride,
-                                     Value lo, Value hi, bool masked,
-                                     Value copy) {
+/// acc * decay + weights x values over columns lo..hi-1, `rows` rows at a time.
+void KernelLowering::accumulateBlocks(const ValueBlock &block) {
+  std::string name = "accumulate_" + std::to_string(block.rows);
+  if (block.masked)
+    name += "_masked";
+  if (block.copy)
+    name += "_copy";
+  Values args = {block.count,  block.acc,    block.decay, block.weights,
+                 block.values, block.stride, block.lo,    block.hi};
+  if (block.copy)
+    args.push_back(block.copy);
+  callRoutine(name, args, [&](ValueRange in) {
+    e.loop(e.c(0), in[0], block.rows, [&](Value r) {
+      ValueBlock inside = block;
+      inside.acc = e.at(in[1], e.mul(r, panelColumns()));
+      inside.decay = e.at(in[2], r), inside.weights = e.at(in[3], r);
+      inside.values = in[4], inside.stride = in[5];
+      inside.lo = in[6], inside.hi = in[7];
+      if (block.copy)
+        inside.copy = in[8];
+      accumulateBody(inside);
+    });
+  });
+}
+
+void KernelLowering::accumulateBody(const ValueBlock &block) {
   const int64_t vectors = plan.valueVectors, width = panelColumns();
+  auto accAt = [&](int64_t m, int64_t v) {
+    return e.at(block.acc, m * width + v * e.lanes);
+  };
   Values state;
-  for (int64_t m = 0; m < rows; ++m) {
-    Value factor = e.broadcast(e.loadScalar(e.at(decay, m)));
+  for (int64_t m = 0; m < block.rows; ++m) {
+    Value factor = e.broadcast(e.loadScalar(e.at(block.decay, m)));
     for (int64_t v = 0; v < vectors; ++v)
       state.push_back(arith::MulFOp::create(
-          e.b, e.load(e.at(acc, m * width + v * e.lanes), Aligned::Vector),
-          factor));
+          e.b, e.load(accAt(m, v), Aligned::Vector), factor));
   }
   Value zero = e.splat(0);
   Value none = arith::ConstantOp::create(e.b, e.b.getZeroAttr(e.vi));
-  state = e.unrolled(
-      lo, hi, masked ? 1 : plan.unroll, state,
-      [&](Value key, ValueRange before) {
-        Values next(before);
-        Values values;
-        for (int64_t v = 0; v < vectors; ++v)
-          values.push_back(
-              e.load(e.at(e.at(panel, e.mul(key, stride)), v * e.lanes),
-                     Aligned::Element));
-        if (copy)
-          for (int64_t v = 0; v < vectors; ++v)
-            e.store(values[v], e.at(e.at(copy, e.mul(key, width)), v * e.lanes),
-                    Aligned::Vector);
-        Value column = e.at(weights, e.mul(key, plan.rows));
-        for (int64_t m = 0; m < rows; ++m) {
-          Value weight = e.broadcast(e.loadScalar(e.at(column, m)));
-          Value skip;
-          if (masked)
-            skip = arith::CmpIOp::create(
-                e.b, arith::CmpIPredicate::slt,
-                arith::BitcastOp::create(e.b, e.vi, weight), none);
-          for (int64_t v = 0; v < vectors; ++v) {
-            Value value = values[v];
-            if (masked)
-              value = arith::SelectOp::create(e.b, skip, zero, value);
-            Value &sum = next[m * vectors + v];
-            sum = e.fma(weight, value, sum);
-          }
-        }
-        return next;
-      });
-  for (int64_t m = 0; m < rows; ++m)
+  auto step = [&](Value key, ValueRange before) {
+    Values next(before), values;
+    Value from = e.at(block.values, e.mul(key, block.stride));
     for (int64_t v = 0; v < vectors; ++v)
-      e.store(state[m * vectors + v], e.at(acc, m * width + v * e.lanes),
-              Aligned::Vector);
+      values.push_back(e.load(e.at(from, v * e.lanes), Aligned::Element));
+    if (block.copy)
+      for (int64_t v = 0; v < vectors; ++v)
+        e.store(values[v],
+                e.at(e.at(block.copy, e.mul(key, width)), v * e.lanes),
+                Aligned::Vector);
+    Value column = e.at(block.weights, e.mul(key, plan.rows));
+    for (int64_t m = 0; m < block.rows; ++m) {
+      Value weight = e.broadcast(e.loadScalar(e.at(column, m)));
+      Value skip;
+      if (block.masked)
+        skip = arith::CmpIOp::create(
+            e.b, arith::CmpIPredicate::slt,
+            arith::BitcastOp::create(e.b, e.vi, weight), none);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value value = values[v];
+        if (block.masked)
+          value = arith::SelectOp::create(e.b, skip, zero, value);
+        Value &sum = next[m * vectors + v];
+        sum = e.fma(weight, value, sum);
+      }
+    }
+    return next;
+  };
+  state = e.unrolled(block.lo, block.hi, block.masked ? 1 : plan.unroll, state,
+                     step);
+  for (int64_t m = 0; m < block.rows; ++m)
+    for (int64_t v = 0; v < vectors; ++v)
+      e.store(state[m * vectors + v], accAt(m, v), Aligned::Vector);
+}
+
+/// Rows of which some may see only part of the tile, in the order of the keys:
+/// those that only some of the rows see, with a look at each weight; those that
+/// all see; and the rest. The first that runs applies the decay.
+void KernelLowering::accumulateMasked(const PairInfo &pairs, ValueBlock block,
+                                      Value r) {
+  Value last = e.add(r, block.rows - 1);
+  auto [first, end] = bounds(pairs, r, last, Bound::Hull);
+  auto [allFrom, allTo] = bounds(pairs, r, last, Bound::Inner);
+  Value from = e.min(e.max(allFrom, first), end);
+  Value to = e.max(e.min(allTo, end), from);
+  // Telling masked weights apart takes registers of its own; a block that has
+  // none left for it is done in halves.
+  const int64_t needed = (block.rows + 1) * plan.valueVectors + 4;
+  const int64_t height = block.rows % 2 == 0 && needed > e.target.registers
+                             ? block.rows / 2
+                             : block.rows;
+  auto masked = [&](Value lo, Value hi, Value decay) {
+    e.branch(e.less(lo, hi), [&] {
+      ValueBlock part = block;
+      part.rows = height, part.masked = true;
+      part.decay = decay, part.lo = lo, part.hi = hi;
+      accumulateBlocks(part);
+    });
+  };
+  masked(first, from, block.decay);
+  Value decay = e.select(e.less(first, from), onesArea, block.decay);
+  e.branch(e.less(from, to), [&] {
+    ValueBlock part = block;
+    part.decay = decay, part.lo = from, part.hi = to;
+    accumulateBlocks(part);
+  });
+  masked(to, end, e.select(e.less(first, to), onesArea, block.decay));
 }
 
 /// A decay of zero forgets what was summed, even where huge values of keys that
@@ -138,46 +194,53 @@ void KernelLowering::accumulate(AccumulateOp op) {
   const KeyRows values = views.find(op.getValues())->second;
   const int64_t width = panelColumns();
   const int64_t panels = llvm::divideCeil(valueDim, width);
-  const int64_t full = plan.valueRows, low = endBlock(full);
   const bool masked = pairs.mask != nullptr;
-  auto [tileLo, tileHi] = bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)));
+  const int64_t full = plan.valueRows, low = endBlock(full);
+  Value tileLo, tileHi;
+  std::tie(tileLo, tileHi) =
+      bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)), Bound::Hull);
   Value rows = e.roundUp(pairs.rows, low);
   forgetDecayed(acc, pairs.rows);
-  e.loop(e.c(0), e.c(panels), 1, [&, lo = tileLo, hi = tileHi](Value panel) {
-    Value from, stride;
-    std::tie(from, stride) =
-        valuePanel(values, masked, pairs.rows, panel, lo, hi);
+  e.loop(e.c(0), e.c(panels), 1, [&](Value panel) {
+    ValueBlock common;
+    std::tie(common.values, common.stride) =
+        valuePanel(values, masked, pairs.rows, panel, tileLo, tileHi);
     Value area = e.at(acc, e.mul(panel, plan.rows * width));
-    auto block = [&](int64_t height, Value r, Value copy = {}) {
-      Value first, last;
-      std::tie(first, last) = bounds(pairs, r, e.add(r, height - 1));
-      auto body = [&] {
-        accumulateBlock(height, e.at(area, e.mul(r, width)), e.at(decayArea, r),
-                        e.at(scoreArea, r), from, stride, first, last, masked,
-                        copy);
+    auto blocks = [&](int64_t height, Value from, Value to, Value copy = {}) {
+      ValueBlock b = common;
+      b.rows = height;
+      b.lo = tileLo, b.hi = tileHi;
+      b.copy = copy;
+      auto at = [&](Value r, Value rows) {
+        b.count = rows;
+        b.acc = e.at(area, e.mul(r, width));
+        b.decay = e.at(decayArea, r);
+        b.weights = e.at(scoreArea, r);
       };
-      // Rows that may see no key of this tile keep what they have.
-      if (masked)
-        e.branch(e.less(first, last), body);
-      else
-        body();
+      if (!masked) {
+        at(from, e.sub(to, from));
+        accumulateBlocks(b);
+        return;
+      }
+      e.loop(from, to, height, [&](Value r) {
+        at(r, e.c(height));
+        accumulateMasked(pairs, b, r);
+      });
     };
-    Value next = e.c(0);
-    Value blocks = e.div(rows, e.c(full));
+    Value next = e.c(0), whole = e.mul(e.div(rows, e.c(full)), full);
     if (!masked) {
       // The first block reads V where it lies and leaves the dense copy.
-      Value some = e.less(e.c(0), blocks);
-      e.branch(some, [&] { block(full, e.c(0), valueArea); });
+      Value some = e.less(next, whole);
+      e.branch(some, [&] { blocks(full, e.c(0), e.c(full), valueArea); });
       next = e.select(some, e.c(full), next);
-      from = e.select(some, valueArea, from);
-      stride = e.select(some, e.c(width), stride);
+      common.values = e.select(some, valueArea, common.values);
+      common.stride = e.select(some, e.c(width), common.stride);
     }
     if (full > low) {
-      Value end = e.mul(blocks, full);
-      e.loop(next, end, full, [&](Value r) { block(full, r); });
-      next = end;
+      blocks(full, next, whole);
+      next = whole;
     }
-    e.loop(next, rows, low, [&](Value r) { block(low, r); });
+    blocks(low, next, rows);
   });
 }
 

@@ -7,7 +7,8 @@
 //   queries  [panel][column][lane]   transposed: a panel is the rows that one
 //                                    register block of scores works on
 //   scores   [key][row]              weights replace them in place
-//   max, sum, decay, lse  [row]; peak is the maximum so far while the scores
+//   max, sum, decay, lse, ones  [row]; peak is the maximum so far while the
+//   scores
 //                                    of a tile without a mask are made
 //   acc      [panel][row][lane]      a panel is the value columns of one
 //                                    register block of the accumulation
@@ -54,6 +55,27 @@ struct PairInfo {
   std::shared_ptr<RangeAnalysis> analysis;
 };
 
+/// Register blocks of the accumulation, one below the other.
+struct ValueBlock {
+  int64_t rows = 0;          ///< of a block
+  Value count;               ///< of all blocks together
+  Value acc, decay, weights; ///< of its first row
+  Value values, stride;      ///< a panel of V and the distance of its rows
+  Value lo, hi;              ///< columns of the tile
+  bool masked = false;       ///< some weights may be those of masked pairs
+  Value copy; ///< where to leave a dense copy of the panel; or null
+};
+
+/// Register blocks of scores: a panel of rows by columns from..to-1 of the
+/// tile. Blocks begin at `last` at the latest.
+struct ScoreBlocks {
+  Value keys, queries, scores, peak, from, to, last;
+  Value ahead; ///< i1: read K and V of the columns ahead
+  KeyRows k, v;
+};
+
+enum class Bound { Hull, Inner };
+
 class KernelLowering {
 public:
   KernelLowering(KernelOp kernel, mlir::func::FuncOp function,
@@ -76,6 +98,10 @@ private:
   void length(LengthOp op);
   Value scalar(Value v) { return scalars.lookup(v); }
   Value allocate(int64_t floats);
+  /// Calls a private function of the module; `body` writes it on first use. So
+  /// a register block exists once however many tile bodies use it.
+  void callRoutine(llvm::StringRef name, ValueRange args,
+                   llvm::function_ref<void(ValueRange)> body);
 
   // Rows in and out (Rows.cpp).
   void loadRows(LoadRowsOp op);
@@ -88,16 +114,16 @@ private:
 
   // The loop's steps (Scores.cpp, Softmax.cpp, Accumulate.cpp).
   void scores(ScoresOp op);
-  void prefetch(ScoresOp op, Value key, int64_t height);
-  void scoreBlock(int64_t keys, Value k, Value q, Value s, Value peak);
+  void scoreBlocks(int64_t height, const ScoreBlocks &blocks);
+  void scoreBody(int64_t keys, Value k, Value q, Value s, Value peak);
   Value denseKeys(const KeyRows &rows);
   void softmax(SoftmaxOp op);
   void softmaxPanel(const PairInfo &pairs, Value panel, Value s, Value max,
                     Value sum);
   void accumulate(AccumulateOp op);
-  void accumulateBlock(int64_t rows, Value acc, Value decay, Value weights,
-                       Value panel, Value stride, Value lo, Value hi,
-                       bool masked, Value copy);
+  void accumulateBlocks(const ValueBlock &block);
+  void accumulateBody(const ValueBlock &block);
+  void accumulateMasked(const PairInfo &pairs, ValueBlock block, Value r);
   void forgetDecayed(Value acc, Value rows);
   std::pair<Value, Value> valuePanel(const KeyRows &rows, bool masked,
                                      Value tileRows, Value panel, Value lo,
@@ -105,9 +131,10 @@ private:
 
   // Pairs (Scores.cpp).
   PairInfo pairInfo(ScoresOp op);
-  /// Columns [lo, hi) of the tile that rows first..last (inclusive) may see.
-  std::pair<Value, Value> bounds(const PairInfo &pairs, Value first,
-                                 Value last);
+  /// Columns [lo, hi) of the tile outside which rows first..last (inclusive)
+  /// see nothing, or of which each of them sees all.
+  std::pair<Value, Value> bounds(const PairInfo &pairs, Value first, Value last,
+                                 Bound bound);
   /// The query positions of `lanes` rows from `first` on, as i32.
   Value positions(const PairInfo &pairs, Value first);
   /// Whether the rows at `positions` may see column `column`.
@@ -127,7 +154,7 @@ private:
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Value> tiles;   ///< tiles in scratch memory
   llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
-  Value scoreArea, peakArea, decayArea, lseArea, valueArea, keyArea;
+  Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
 };
 
 /// exp(x) for x <= 0; NaN for NaN, 0 below -88; at most 2.5 ulp where the

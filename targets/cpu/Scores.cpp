@@ -35,7 +35,8 @@ PairInfo KernelLowering::pairInfo(ScoresOp op) {
 }
 
 std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
-                                               Value first, Value last) {
+                                               Value first, Value last,
+                                               Bound bound) {
   if (!pairs.mask)
     return {e.c(0), pairs.count};
   auto index = [&](Value v) -> Value {
@@ -48,10 +49,12 @@ std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
     r = e.min(r, e.sub(pairs.rows, e.c(1)));
     return index(e.add(e.div(e.add(pairs.row, r), pairs.heads), pairs.shift));
   };
-  auto [lo, hi] = pairs.analysis->emitHull(
-      e.b, e.b.getLoc(), {position(first), position(last)},
-      {index(pairs.batch), index(pairs.head), index(pairs.group),
-       index(pairs.qLen), index(pairs.kvLen)});
+  RowValues at{position(first), position(last)};
+  ScalarValues of{index(pairs.batch), index(pairs.head), index(pairs.group),
+                  index(pairs.qLen), index(pairs.kvLen)};
+  auto [lo, hi] = bound == Bound::Hull
+                      ? pairs.analysis->emitHull(e.b, e.b.getLoc(), at, of)
+                      : pairs.analysis->emitInner(e.b, e.b.getLoc(), at, of);
   Value from = e.max(e.sub(integer(lo), pairs.key), e.c(0));
   Value to = e.min(e.sub(integer(hi), pairs.key), pairs.count);
   return {e.min(from, pairs.count), e.max(to, e.min(from, pairs.count))};
@@ -125,10 +128,38 @@ Value KernelLowering::denseKeys(const KeyRows &rows) {
   return e.select(dense, rows.base, keyArea);
 }
 
-/// `keys` x `scoreVectors` scores into `s`. With `peak`, the maximum there
-/// takes them in while they are in registers.
-void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s,
-                                Value peak) {
+/// While the first rows are at work (`ahead`), the keys of the next block are
+/// asked for, and the values that `accumulate` will read in narrow columns,
+/// which no hardware foresees.
+void KernelLowering::scoreBlocks(int64_t height, const ScoreBlocks &blocks) {
+  callRoutine(
+      "scores_" + std::to_string(height),
+      {blocks.keys, blocks.queries, blocks.scores, blocks.peak, blocks.from,
+       blocks.to, blocks.last, blocks.ahead, blocks.k.base, blocks.k.rowStride,
+       blocks.v.base, blocks.v.rowStride},
+      [&](ValueRange in) {
+        Value keys = in[0], queries = in[1], scores = in[2], peak = in[3];
+        Value last = in[6], ahead = in[7];
+        auto ask = [&](Value base, Value stride, Value first, int64_t columns) {
+          for (int64_t i = 0; i < height; ++i)
+            e.prefetch(e.at(base, e.mul(e.add(first, i), stride)), columns);
+        };
+        e.loop(in[4], in[5], height, [&](Value key) {
+          key = e.min(key, last);
+          e.branch(ahead, [&] {
+            ask(in[8], in[9], e.add(key, height), qkDim);
+            ask(in[10], in[11], key, valueDim);
+          });
+          scoreBody(height, e.at(keys, e.mul(key, qkDim)), queries,
+                    e.at(scores, e.mul(key, plan.rows)), peak);
+        });
+      });
+}
+
+/// `keys` x `scoreVectors` scores into `s`; the maximum at `peak` takes them in
+/// while they are in registers.
+void KernelLowering::scoreBody(int64_t keys, Value k, Value q, Value s,
+                               Value peak) {
   const int64_t vectors = plan.scoreVectors, width = panelRows();
   auto step = [&](Value d, Values acc) {
     Values queries;
@@ -158,7 +189,7 @@ void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s,
     for (int64_t v = 0; v < vectors; ++v)
       e.store(acc[m * vectors + v], e.at(s, m * plan.rows + v * e.lanes),
               Aligned::Vector);
-  for (int64_t v = 0; peak && v < vectors; ++v) {
+  for (int64_t v = 0; v < vectors; ++v) {
     Value at = e.at(peak, v * e.lanes);
     Value largest = e.load(at, Aligned::Vector);
     for (int64_t m = 0; m < keys; ++m)
@@ -167,62 +198,45 @@ void KernelLowering::scoreBlock(int64_t keys, Value k, Value q, Value s,
   }
 }
 
-/// While the first rows are at work: the keys of the next block, and the values
-/// that `accumulate` will read in narrow columns, which no hardware foresees.
-void KernelLowering::prefetch(ScoresOp op, Value key, int64_t height) {
-  auto rows = [&](const KeyRows &view, Value first, int64_t columns) {
-    for (int64_t i = 0; i < height; ++i)
-      e.prefetch(e.at(view.base, e.mul(e.add(first, i), view.rowStride)),
-                 columns);
-  };
-  rows(views.find(op.getK())->second, e.add(key, height), qkDim);
-  auto softmaxOp = cast<SoftmaxOp>(*op->getUsers().begin());
-  auto accumulateOp =
-      cast<AccumulateOp>(*softmaxOp.getWeights().getUsers().begin());
-  rows(views.find(accumulateOp.getValues())->second, key, valueDim);
-}
-
 void KernelLowering::scores(ScoresOp op) {
   PairInfo pairs = pairInfo(op);
   Value queries = tiles.lookup(op.getQ());
   tiles[op.getScores()] = scoreArea;
   auto step = cast<SoftmaxOp>(*op->getUsers().begin());
+  auto next = cast<AccumulateOp>(*step.getWeights().getUsers().begin());
   Value max = tiles.lookup(step.getMax());
-  Value keys = denseKeys(views.find(op.getK())->second);
+  ScoreBlocks blocks;
+  blocks.k = views.find(op.getK())->second;
+  blocks.v = views.find(next.getValues())->second;
+  blocks.keys = denseKeys(blocks.k);
   const int64_t width = panelRows();
   // Blocks of the full height, then lower ones. The last is moved up so that it
   // ends with the tile: its dot products may be computed twice, the same.
   const int64_t full = plan.scoreKeys, low = endBlock(full);
   e.loop(e.c(0), pairs.rows, width, [&](Value r) {
     Value lo, hi;
-    std::tie(lo, hi) = bounds(pairs, r, e.add(r, width - 1));
-    Value q = e.at(queries, e.mul(r, qkDim));
-    Value s = e.at(scoreArea, r);
-    Value peak;
-    if (!pairs.mask) {
-      peak = e.at(peakArea, r);
+    std::tie(lo, hi) = bounds(pairs, r, e.add(r, width - 1), Bound::Hull);
+    blocks.queries = e.at(queries, e.mul(r, qkDim));
+    blocks.scores = e.at(scoreArea, r);
+    // (With a mask nobody reads it: masked scores are in it.)
+    blocks.peak = e.at(peakArea, r);
+    if (!pairs.mask)
       for (int64_t v = 0; v < plan.scoreVectors; ++v)
         e.store(e.load(e.at(e.at(max, r), v * e.lanes), Aligned::Vector),
-                e.at(peak, v * e.lanes), Aligned::Vector);
-    }
-    auto block = [&](int64_t height, Value key) {
-      e.branch(e.equal(r, e.c(0)), [&] { prefetch(op, key, height); });
-      scoreBlock(height, e.at(keys, e.mul(key, qkDim)), q,
-                 e.at(s, e.mul(key, plan.rows)), peak);
+                e.at(blocks.peak, v * e.lanes), Aligned::Vector);
+    blocks.ahead = e.equal(r, e.c(0));
+    auto run = [&](int64_t height, Value from, Value to, Value last) {
+      blocks.from = from, blocks.to = to, blocks.last = last;
+      scoreBlocks(height, blocks);
     };
-    Value next = lo;
+    Value rest = lo;
     if (full > low) {
-      next = e.add(lo, e.mul(e.div(e.sub(hi, lo), e.c(full)), full));
-      e.loop(lo, next, full, [&](Value key) { block(full, key); });
+      rest = e.add(lo, e.mul(e.div(e.sub(hi, lo), e.c(full)), full));
+      run(full, lo, rest, rest);
     }
     e.branch(
-        e.less(pairs.count, e.c(low)),
-        [&] { e.loop(next, hi, 1, [&](Value key) { block(1, key); }); },
-        [&] {
-          Value last = e.sub(pairs.count, e.c(low));
-          e.loop(next, hi, low,
-                 [&](Value key) { block(low, e.min(key, last)); });
-        });
+        e.less(pairs.count, e.c(low)), [&] { run(1, rest, hi, hi); },
+        [&] { run(low, rest, hi, e.sub(pairs.count, e.c(low))); });
   });
 }
 

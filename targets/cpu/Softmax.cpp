@@ -30,7 +30,7 @@ void KernelLowering::softmax(SoftmaxOp op) {
 void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
                                   Value max, Value sum) {
   const int64_t vectors = plan.scoreVectors;
-  auto [lo, hi] = bounds(pairs, r, e.add(r, panelRows() - 1));
+  auto [lo, hi] = bounds(pairs, r, e.add(r, panelRows() - 1), Bound::Hull);
   Value infinity = e.splat(-std::numeric_limits<float>::infinity());
   Values where;
   if (pairs.mask)

@@ -28,6 +28,25 @@ Value KernelLowering::allocate(int64_t floats) {
   return area;
 }
 
+void KernelLowering::callRoutine(StringRef name, ValueRange args,
+                                 llvm::function_ref<void(ValueRange)> body) {
+  auto module = function->getParentOfType<ModuleOp>();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToEnd(module.getBody());
+    auto routine = func::FuncOp::create(
+        e.b, name, e.b.getFunctionType(args.getTypes(), {}));
+    routine.setPrivate();
+    routine->setAttr(
+        "llvm.linkage",
+        LLVM::LinkageAttr::get(e.b.getContext(), LLVM::Linkage::Internal));
+    e.b.setInsertionPointToStart(routine.addEntryBlock());
+    body(routine.getArguments());
+    func::ReturnOp::create(e.b);
+  }
+  func::CallOp::create(e.b, name, TypeRange(), args);
+}
+
 void KernelLowering::loadCall(Value base) {
   auto field = [&](size_t offset, Type type) -> Value {
     Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
@@ -66,6 +85,10 @@ LogicalResult KernelLowering::run() {
   kernel.walk([&](FinishOp op) { valueDim = op.getOut().getType().getCols(); });
   scoreArea = allocate(plan.rows * plan.keys);
   peakArea = allocate(plan.rows);
+  onesArea = allocate(plan.rows);
+  e.loop(e.c(0), e.c(plan.rows), e.lanes, [&](Value r) {
+    e.store(e.splat(1), e.at(onesArea, r), Aligned::Vector);
+  });
   decayArea = allocate(plan.rows);
   lseArea = allocate(plan.rows);
   valueArea = allocate(plan.keys * panelColumns());
