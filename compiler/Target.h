@@ -46,8 +46,8 @@ public:
   /// True where this process can run the target's code. A target that needs an
   /// emulator here is not native.
   virtual bool runsHere() const = 0;
-  /// What is missing for `runsHere`, in words of `TargetInfo::features`; empty if
-  /// nothing.
+  /// What is missing for `runsHere`, in words of `TargetInfo::features`; empty
+  /// if nothing.
   virtual std::string missingHere() const = 0;
 
   /// Dialects and translation interfaces that `lower` makes use of.

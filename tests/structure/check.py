@@ -260,7 +260,7 @@ def file_length(tree):
 
 TOP_LEVEL = {
     ".ci", ".clang-format", ".clang-tidy", ".gitignore", "CMakeLists.txt",
-    "CMakePresets.json", "LICENSE", "README.md", "cmake", "compiler", "dev",
+    "CMakePresets.json", "LICENSE", "README.md", "compiler", "dev",
     "dsl", "examples", "runtime", "targets", "tests",
 }
 

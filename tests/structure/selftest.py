@@ -17,7 +17,7 @@ GOOD = {
     "CMakePresets.json": "",
     "LICENSE": "",
     "README.md": "See [the language](dsl/README.md). `./dev test`, `attnc bench`.\n",
-    "cmake/README.md": "Nothing.\n",
+    "compiler/cmake/README.md": "Nothing.\n",
     "compiler/README.md": "`Plan.h` and `compiler/tools/attnc.cpp`.\n",
     "compiler/Plan.h": '#include "dsl/Spec.h"\n// to warm a transform, and sparse\n',
     "compiler/tools/attnc.cpp": '#include "dsl/Variant.h"\napp("bench");\n',

@@ -18,10 +18,10 @@ if(TARGET attnc)
 endif()
 
 install(EXPORT attncTargets NAMESPACE attnc:: DESTINATION ${attn_package})
-configure_package_config_file(cmake/attncConfig.cmake.in
+configure_package_config_file(compiler/cmake/attncConfig.cmake.in
   ${PROJECT_BINARY_DIR}/attncConfig.cmake INSTALL_DESTINATION ${attn_package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/attncConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/attncConfig.cmake
-  ${PROJECT_BINARY_DIR}/attncConfigVersion.cmake cmake/AttncKernels.cmake
+  ${PROJECT_BINARY_DIR}/attncConfigVersion.cmake compiler/cmake/AttncKernels.cmake
   DESTINATION ${attn_package})
