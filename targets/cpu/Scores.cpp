@@ -141,8 +141,9 @@ void KernelLowering::scoreBlocks(int64_t height, const ScoreBlocks &blocks) {
         Value keys = in[0], queries = in[1], scores = in[2], peak = in[3];
         Value last = in[6], ahead = in[7];
         auto ask = [&](Value base, Value stride, Value first, int64_t columns) {
-          for (int64_t i = 0; i < height; ++i)
+          e.loop(e.c(0), e.c(height), 1, [&](Value i) {
             e.prefetch(e.at(base, e.mul(e.add(first, i), stride)), columns);
+          });
         };
         e.loop(in[4], in[5], height, [&](Value key) {
           key = e.min(key, last);
