@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""usage: assembly_test.py LEVEL: what attnc makes of small variants for one
+x86 level, under the rules of checker.py. $ATTNC is the compiler."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import checker
+
+ATTNC = os.environ["ATTNC"]
+DIMS = (64, 80, 128, 256)
+MASKS = {"none": "true", "causal": "causal", "sliding": "causal && sliding(100)"}
+MAX_CODE = 256 * checker.KIB
+# Wider heads run the same loops longer; their code hardly grows.
+MAX_GROWTH = 1.5
+# The widest heads that are lowered.
+WIDEST, MAX_WIDEST_GROWTH = 4096, 4
+
+
+class Assembly(unittest.TestCase):
+    level = None
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="attnc-assembly-")
+        self.addCleanup(temporary.cleanup)
+        self.dir = pathlib.Path(temporary.name)
+
+    def emit(self, kind, dim, mask):
+        text = (f"attention a {{ heads = 4 kv_heads = 2 head_dim = {dim} "
+                f"mask = {MASKS[mask]} }}\n")
+        out = self.dir / f"a.{kind}"
+        subprocess.run([ATTNC, "compile", "-", "--emit", kind, "--target",
+                        self.level, "-o", out], input=text.encode(), check=True,
+                       timeout=300)
+        return out.read_bytes()
+
+    def test_loops_and_instructions(self):
+        for dim in DIMS:
+            for mask in MASKS:
+                with self.subTest(dim=dim, mask=mask):
+                    text = self.emit("asm", dim, mask).decode()
+                    self.assertEqual(checker.check(text, self.level), [])
+
+    def test_size(self):
+        for mask in MASKS:
+            sizes = {d: checker.code_bytes(self.emit("obj", d, mask))
+                     for d in (*DIMS, WIDEST)}
+            with self.subTest(mask=mask, sizes=sizes):
+                self.assertGreater(min(sizes.values()), checker.KIB)
+                self.assertLessEqual(max(sizes.values()), MAX_CODE)
+                self.assertLessEqual(sizes[256], MAX_GROWTH * sizes[64])
+                self.assertLessEqual(sizes[WIDEST], MAX_WIDEST_GROWTH * sizes[64])
+
+
+if __name__ == "__main__":
+    Assembly.level = sys.argv.pop(1)
+    unittest.main(verbosity=1)
