@@ -79,26 +79,39 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
 // The variant
 //===----------------------------------------------------------------------===//
 
-/// A mask region is empty, or one block over the seven i32 coordinates of a
-/// pair that yields one i1.
-static LogicalResult verifyMask(Operation *op, Region &mask) {
-  if (mask.empty())
+/// A region is empty, or one block over the seven i32 coordinates of a pair,
+/// for scores the score before them, that yields one value of that type.
+static LogicalResult verifyPairRegion(Operation *op, StringRef what,
+                                      Region &region, bool isScore) {
+  if (region.empty())
     return success();
-  if (!mask.hasOneBlock())
-    return op->emitOpError("mask has ")
-           << mask.getBlocks().size() << " blocks; one is allowed";
-  Block &block = mask.front();
-  if (block.getNumArguments() != kMaskArgs ||
-      !llvm::all_of(block.getArgumentTypes(),
-                    [](Type t) { return t.isInteger(32); }))
-    return op->emitOpError(
-        "mask takes (b, h, g, q, k, q_len, kv_len), all i32");
+  if (!region.hasOneBlock())
+    return op->emitOpError() << what << " has " << region.getBlocks().size()
+                             << " blocks; one is allowed";
+  Block &block = region.front();
+  auto types = block.getArgumentTypes();
+  bool typed = types.size() == (isScore ? kScoreArgs : kMaskArgs) &&
+               (!isScore || types.front().isF32());
+  for (size_t i = isScore; typed && i < types.size(); ++i)
+    typed = types[i].isInteger(32);
+  if (!typed)
+    return op->emitOpError() << what << " takes (" << (isScore ? "s, " : "")
+                             << "b, h, g, q, k, q_len, kv_len), "
+                             << (isScore ? "s f32, the others i32" : "all i32");
   auto yield =
       dyn_cast_or_null<YieldOp>(block.empty() ? nullptr : &block.back());
   if (!yield || yield.getValues().size() != 1 ||
-      !yield.getValues()[0].getType().isInteger(1))
-    return op->emitOpError("mask must yield one i1");
+      !(isScore ? yield.getValues()[0].getType().isF32()
+                : yield.getValues()[0].getType().isInteger(1)))
+    return op->emitOpError()
+           << what << " must yield one " << (isScore ? "f32" : "i1");
   return success();
+}
+
+static LogicalResult verifyRegions(Operation *op, Region &score, Region &mask) {
+  if (failed(verifyPairRegion(op, "score", score, /*isScore=*/true)))
+    return failure();
+  return verifyPairRegion(op, "mask", mask, /*isScore=*/false);
 }
 
 LogicalResult AttentionOp::verify() {
@@ -141,7 +154,7 @@ Plan toPlan(PlanAttr a) {
 }
 
 LogicalResult AttentionOp::verifyRegions() {
-  return verifyMask(getOperation(), getMask());
+  return attn::verifyRegions(getOperation(), getScore(), getMask());
 }
 
 SmallVector<AttentionOp::Group> AttentionOp::groups() {
@@ -177,7 +190,7 @@ LogicalResult ScoresOp::verify() {
   if (failed(expectShape(*this, "the result", getScores().getType(),
                          q.getRows(), k.getRows())))
     return failure();
-  return verifyMask(getOperation(), getMask());
+  return attn::verifyRegions(getOperation(), getScore(), getMask());
 }
 
 LogicalResult SoftmaxOp::verify() {

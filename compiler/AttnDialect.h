@@ -44,6 +44,8 @@ enum MaskArg : unsigned {
   MaskKvLen
 };
 inline constexpr unsigned kMaskArgs = 7;
+/// A score region has the score first, then the arguments of a mask region.
+inline constexpr unsigned kScoreArgs = kMaskArgs + 1;
 
 /// The plan as the planner's struct.
 Plan toPlan(PlanAttr attr);

@@ -99,6 +99,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
     Sizes and types as attributes; `mask` is a region over
     `(b, h, g, q, k, q_len, kv_len)`, all i32, that yields whether query
     position `q` may attend to key position `k`. An empty region means "all".
+    `score` is a region over `(s, b, h, g, q, k, q_len, kv_len)`, `s` f32, that
+    yields the new score of the scaled score `s`, before the mask; left out, the
+    score is `s`.
     With `kv_map`, the kv head of each query head; without, the kv head of query
     head `h` is `floor(h * kv_heads / heads)`.
   }];
@@ -109,9 +112,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
     TypeAttr:$q_type, TypeAttr:$kv_type, TypeAttr:$out_type,
     F64Attr:$scale, Attn_AlignAttr:$align,
     OptionalAttr<Attn_PlanAttr>:$plan);
-  let regions = (region AnyRegion:$mask);
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let assemblyFormat = [{
-    $sym_name attr-dict-with-keyword `mask` $mask
+    $sym_name attr-dict-with-keyword (`score` $score^)? `mask` $mask
   }];
   let hasRegionVerifier = 1;
   let hasVerifier = 1;
@@ -232,14 +235,14 @@ def Attn_ScoresOp : Attn_Op<"scores", [Pure]> {
                        Index:$shift, Index:$key, Index:$count,
                        Index:$q_len, Index:$kv_len);
   let results = (outs Attn_Tile:$scores);
-  let regions = (region AnyRegion:$mask);
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let hasVerifier = 1;
   let assemblyFormat = [{
     $q `,` $k `batch` $batch `group` $group
     `rows_at` `[` $row `,` $rows `,` $heads `,` $head `,` $shift `]`
     `keys_at` `[` $key `,` $count `]` `lengths` `[` $q_len `,` $kv_len `]`
     attr-dict `:` qualified(type($q)) `,` qualified(type($k)) `->`
-    qualified(type($scores)) `mask` $mask
+    qualified(type($scores)) (`score` $score^)? `mask` $mask
   }];
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/RangeAnalysis.h"
 #include "compiler/Target.h"
 #include "compiler/Tile.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -205,7 +206,7 @@ Explanation explain(const Spec &spec, const CompileOptions &options,
     return result;
   }
   DialectRegistry registry;
-  registry.insert<AttnDialect, arith::ArithDialect>();
+  registry.insert<AttnDialect, arith::ArithDialect, math::MathDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &d) {
     result.diagnostics.push_back({toSourceRange(d.getLocation()), d.str(), ""});

@@ -7,9 +7,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Import.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
 #include "runtime/attn_abi.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/bit.h"
 #include <cmath>
 
 using namespace mlir;
@@ -58,9 +61,17 @@ private:
   }
   void refuseWhatIsNotLowered();
   FloatAttr scale();
-  void importMask(Region &region);
+  /// Writes an expression into a region over the coordinates of a pair.
+  void importRegion(Region &target, const ExprRef &e, bool isScore);
+  void importMask(Region &target);
 
+  Value variable(StringRef name);
   Value expr(const ExprRef &e);
+  Value listElement(const Expr &e);
+  Value choose(Value at, ArrayRef<Value> values);
+  Value neighborhood(const Expr &e, ArrayRef<Value> args);
+  Value alibiSlope(Value head);
+  Value floatFunction(StringRef name, ArrayRef<Value> args);
   Value call(const Expr &e);
   Value binary(const Expr &e);
   Value failed(const Expr &e, std::string message, std::string hint) {
@@ -104,7 +115,8 @@ private:
   const Spec &spec;
   std::vector<Diagnostic> &diagnostics;
   ImplicitLocOpBuilder b;
-  Block *mask = nullptr;
+  Block *block = nullptr; ///< of the region being written
+  unsigned first = 0;     ///< its first integer argument
 };
 
 void Importer::refuseWhatIsNotLowered() {
@@ -117,9 +129,6 @@ void Importer::refuseWhatIsNotLowered() {
       refuse(spec.placeOf(name),
              std::string("'") + name + "' is not lowered yet", allowed);
   };
-  bool plainScore = !spec.score || (spec.score->kind == ExprKind::Name &&
-                                    spec.score->name == "s");
-  field("score", !plainScore, "score = s (the default) is");
   field("sink", spec.sink != nullptr, "variants without a sink are");
   field("rope", spec.rope.has_value(), "variants without rope are");
   field("latent", spec.latent != 0, "variants without latent are");
@@ -150,6 +159,70 @@ FloatAttr Importer::scale() {
   return b.getF64FloatAttr(value);
 }
 
+Value Importer::variable(StringRef name) {
+  if (name == "s")
+    return first == 1 ? block->getArgument(0) : Value();
+  int at = llvm::StringSwitch<int>(name)
+               .Case("b", MaskB)
+               .Case("h", MaskH)
+               .Case("g", MaskG)
+               .Case("q", MaskQ)
+               .Case("k", MaskK)
+               .Case("q_len", MaskQLen)
+               .Case("kv_len", MaskKvLen)
+               .Default(-1);
+  return at < 0 ? Value() : block->getArgument(first + at);
+}
+
+/// Whether an expression has one value for a whole work item.
+static bool ofTheHead(const Spec &spec, const ExprRef &e) {
+  if (e->kind == ExprKind::Name && !e->isList) {
+    const Let *let = spec.findLet(e->name);
+    return let ? true : e->name == "h" || e->name == "g";
+  }
+  if (e->kind == ExprKind::Call && e->args.empty())
+    return false;
+  return llvm::all_of(e->args, [&](const ExprRef &arg) {
+    return arg->isList || ofTheHead(spec, arg);
+  });
+}
+
+/// One of `values` by its number: a chain of selects, which the range analysis
+/// sees through and which is worked out once a work item.
+Value Importer::choose(Value at, ArrayRef<Value> values) {
+  Value result = values.front();
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i] != values[i - 1]) {
+      // From here on, until another condition overrides it.
+      Value reached = compare(arith::CmpIPredicate::sge, at, constant(i));
+      result = fold<arith::SelectOp>(reached, values[i], result);
+    }
+  return result;
+}
+
+Value Importer::listElement(const Expr &e) {
+  const Let *let = spec.findLet(e.args[0]->name);
+  const int64_t most = 512;
+  if (!let || e.args.size() != 2 || !ofTheHead(spec, e.args[1]) ||
+      int64_t(let->value->args.size()) > most)
+    return failed(
+        e, "'" + print(std::make_shared<Expr>(e)) + "' is not lowered yet",
+        "a list of up to " + std::to_string(most) +
+            " constants indexed by an expression of h and g is");
+  Value at = expr(e.args[1]);
+  SmallVector<Value> values;
+  for (const ExprRef &element : let->value->args) {
+    // The same constant is the same value, so that runs of it merge.
+    size_t i = values.size();
+    bool repeated = i > 0 && equal(element, let->value->args[i - 1]);
+    values.push_back(repeated ? values.back() : expr(element));
+    if (!values.back())
+      return {};
+  }
+  b.setLoc(toLocation(context, e.where));
+  return at ? choose(at, values) : Value();
+}
+
 Value Importer::expr(const ExprRef &ref) {
   const Expr &e = *ref;
   b.setLoc(toLocation(context, e.where));
@@ -162,21 +235,12 @@ Value Importer::expr(const ExprRef &ref) {
   case ExprKind::Bool:
     return arith::ConstantOp::create(b, b.getBoolAttr(e.intValue != 0));
   case ExprKind::Name: {
-    int at = llvm::StringSwitch<int>(e.name)
-                 .Case("b", MaskB)
-                 .Case("h", MaskH)
-                 .Case("g", MaskG)
-                 .Case("q", MaskQ)
-                 .Case("k", MaskK)
-                 .Case("q_len", MaskQLen)
-                 .Case("kv_len", MaskKvLen)
-                 .Default(-1);
     if (const Let *let = spec.findLet(e.name); let && !e.isList)
       return expr(let->value);
-    if (at >= 0)
-      return mask->getArgument(at);
+    if (Value v = variable(e.name))
+      return v;
     return failed(e, "'" + e.name + "' is not lowered yet here",
-                  "b, h, g, q, k, q_len, kv_len and constants are");
+                  "s, b, h, g, q, k, q_len, kv_len and constants are");
   }
   case ExprKind::Unary: {
     Value x = expr(e.args[0]);
@@ -200,15 +264,8 @@ Value Importer::expr(const ExprRef &ref) {
   }
   case ExprKind::Call:
     return call(e);
-  case ExprKind::Index: {
-    const Let *let = spec.findLet(e.args[0]->name);
-    if (let && e.args.size() == 2)
-      if (auto at = known(e.args[1]))
-        if (*at >= 0 && *at < int64_t(let->value->args.size()))
-          return expr(let->value->args[*at]);
-    return failed(e, "'" + print(ref) + "' is not lowered yet",
-                  "a list indexed by a constant within its length is");
-  }
+  case ExprKind::Index:
+    return listElement(e);
   case ExprKind::List:
     return failed(e, "a list is not a value here", "index it");
   }
@@ -253,11 +310,12 @@ Value Importer::binary(const Expr &e) {
   case Op::Rem: {
     if (isFloat && e.op == Op::Div)
       return fold<arith::DivFOp>(x, y);
-    auto divisor = known(e.args[1]);
     // An integer division by zero would be a trap in the middle of a kernel.
-    if (isFloat || !divisor || *divisor == 0)
+    // The language has tried what depends on the head for every head.
+    auto divisor = known(e.args[1]);
+    if (isFloat || (divisor ? *divisor == 0 : !ofTheHead(spec, e.args[1])))
       return failed(e, "divisor '" + print(e.args[1]) + "' is not lowered yet",
-                    "an integer constant other than 0 is");
+                    "an integer of constants, h and g other than 0 is");
     return e.op == Op::Div ? fold<arith::DivSIOp>(x, y)
                            : fold<arith::RemSIOp>(x, y);
   }
@@ -266,16 +324,110 @@ Value Importer::binary(const Expr &e) {
   }
 }
 
+Value Importer::neighborhood(const Expr &e, ArrayRef<Value> args) {
+  // Exactly n keys of the query's residue class modulo d, n/2 to the left,
+  // shifted inwards at the ends; the whole class where it is shorter. In units
+  // of d: the query is number i of its class, which has `length` keys.
+  auto n = known(e.args[0]);
+  auto d = e.args.size() > 1 ? known(e.args[1]) : std::optional<int64_t>(1);
+  if (!n || !d || *n < 1 || *d < 1)
+    return failed(
+        e, "'" + print(std::make_shared<Expr>(e)) + "' is not lowered yet",
+        "a neighborhood of constant size and dilation is");
+  Value q = variable("q"), k = variable("k"), length = variable("kv_len");
+  Value residue = constant(0), number = q, zero = constant(0),
+        dilation = args.size() > 1 ? args[1] : constant(1);
+  Value sameClass;
+  if (*d > 1) {
+    // The remainder of a negative position is made positive.
+    residue = fold<arith::RemSIOp>(
+        fold<arith::AddIOp>(fold<arith::RemSIOp>(q, dilation), dilation),
+        dilation);
+    number = fold<arith::DivSIOp>(fold<arith::SubIOp>(q, residue), dilation);
+    length = fold<arith::DivSIOp>(
+        fold<arith::AddIOp>(fold<arith::SubIOp>(length, residue),
+                            constant(*d - 1)),
+        dilation);
+    sameClass = compare(
+        arith::CmpIPredicate::eq,
+        fold<arith::RemSIOp>(fold<arith::SubIOp>(k, q), dilation), zero);
+  }
+  Value start = fold<arith::MaxSIOp>(
+      fold<arith::MinSIOp>(fold<arith::SubIOp>(number, constant(*n / 2)),
+                           fold<arith::SubIOp>(length, args[0])),
+      zero);
+  auto place = [&](Value i) -> Value {
+    return *d > 1
+               ? fold<arith::AddIOp>(fold<arith::MulIOp>(i, dilation), residue)
+               : i;
+  };
+  Value within =
+      fold<arith::AndIOp>(compare(arith::CmpIPredicate::sge, k, place(start)),
+                          compare(arith::CmpIPredicate::slt, k,
+                                  place(fold<arith::AddIOp>(start, args[0]))));
+  return sameClass ? fold<arith::AndIOp>(sameClass, within) : within;
+}
+
+/// The slope that the ALiBi paper (Press et al., 2022) publishes for a head: a
+/// geometric series for a power of two of heads; else that of the next lower
+/// power, then every other one of the next higher.
+Value Importer::alibiSlope(Value head) {
+  int64_t lower = llvm::bit_floor(uint64_t(spec.heads));
+  SmallVector<Value> slopes;
+  for (int64_t h = 0; h < spec.heads; ++h) {
+    double exponent = h < lower ? 8.0 * (h + 1) / lower
+                                : 8.0 * (2 * (h - lower) + 1) / (2 * lower);
+    slopes.push_back(arith::ConstantOp::create(
+        b, b.getF32FloatAttr(static_cast<float>(std::exp2(-exponent)))));
+  }
+  return choose(head, slopes);
+}
+
+Value Importer::floatFunction(StringRef name, ArrayRef<Value> args) {
+  auto one = [&] { return arith::ConstantOp::create(b, b.getF32FloatAttr(1)); };
+  auto unary = [&](auto tag) -> Value {
+    return decltype(tag)::create(b, toFloat(args[0]));
+  };
+  if (name == "exp")
+    return unary(math::ExpOp());
+  if (name == "exp2")
+    return unary(math::Exp2Op());
+  if (name == "log")
+    return unary(math::LogOp());
+  if (name == "log2")
+    return unary(math::Log2Op());
+  if (name == "sqrt")
+    return unary(math::SqrtOp());
+  if (name == "tanh")
+    return unary(math::TanhOp());
+  if (name == "floor")
+    return unary(math::FloorOp());
+  if (name == "sigmoid") { // 1 / (1 + exp(-x))
+    Value e = math::ExpOp::create(b, fold<arith::NegFOp>(toFloat(args[0])));
+    return fold<arith::DivFOp>(one(), fold<arith::AddFOp>(one(), e));
+  }
+  if (name == "softcap") { // c * tanh(x / c)
+    Value c = toFloat(args[1]);
+    llvm::APFloat known(0.0f);
+    Value x = toFloat(args[0]), inverse = fold<arith::DivFOp>(one(), c);
+    // A product is cheaper than a quotient, where the inverse is a number.
+    x = matchPattern(inverse, m_ConstantFloat(&known)) && known.isNormal()
+            ? fold<arith::MulFOp>(x, inverse)
+            : fold<arith::DivFOp>(x, c);
+    Value t = math::TanhOp::create(b, x);
+    return fold<arith::MulFOp>(c, t);
+  }
+  return {};
+}
+
 Value Importer::call(const Expr &e) {
-  Value q = mask->getArgument(MaskQ), k = mask->getArgument(MaskK);
+  Value q = variable("q"), k = variable("k");
   if (e.name == "causal")
     return compare(arith::CmpIPredicate::sle, k, q);
   SmallVector<Value> args;
-  static const StringRef lowered[] = {"window", "sliding", "prefix",
-                                      "abs",    "min",     "max"};
-  if (!llvm::is_contained(lowered, e.name))
-    return failed(e, "'" + e.name + "' is not lowered yet in a mask",
-                  "causal, window, sliding, prefix, abs, min and max are");
+  if (e.name == "global")
+    return failed(e, "'global' is not lowered yet",
+                  "causal, window, sliding, neighborhood and prefix are");
   for (const ExprRef &arg : e.args) {
     args.push_back(expr(arg));
     if (!args.back())
@@ -294,15 +446,15 @@ Value Importer::call(const Expr &e) {
     Value residue;
     if (args.size() > 2) {
       auto d = known(e.args[2]);
-      if (!d || *d < 1)
+      if (!d && !ofTheHead(spec, e.args[2]))
         return failed(e,
                       "dilation '" + print(e.args[2]) + "' is not lowered yet",
-                      "a constant of at least 1 is");
+                      "an expression of constants, h and g is");
       left = bounded(e, fold<arith::MulIOp>(left, args[2]));
       right = bounded(e, fold<arith::MulIOp>(right, args[2]));
       if (!left || !right)
         return {};
-      if (*d > 1)
+      if (!d || *d > 1)
         residue = compare(arith::CmpIPredicate::eq,
                           fold<arith::RemSIOp>(distance, args[2]), constant(0));
     }
@@ -312,6 +464,12 @@ Value Importer::call(const Expr &e) {
         lower, compare(arith::CmpIPredicate::sle, distance, right));
     return residue ? fold<arith::AndIOp>(both, residue) : both;
   }
+  if (e.name == "neighborhood")
+    return neighborhood(e, args);
+  if (e.name == "alibi_slope")
+    return alibiSlope(args[0]);
+  if (Value value = floatFunction(e.name, args))
+    return value;
   bool isFloat =
       llvm::any_of(args, [](Value v) { return v.getType().isF32(); });
   auto less = [&](Value x, Value y) -> Value {
@@ -334,22 +492,28 @@ Value Importer::call(const Expr &e) {
   return fold<arith::SelectOp>(first, args[0], args[1]);
 }
 
-void Importer::importMask(Region &region) {
+void Importer::importRegion(Region &target, const ExprRef &e, bool isScore) {
   OpBuilder::InsertionGuard guard(b);
-  mask = b.createBlock(&region);
+  block = b.createBlock(&target);
+  first = isScore;
+  if (isScore)
+    block->addArgument(b.getF32Type(), b.getLoc());
   for (unsigned i = 0; i < kMaskArgs; ++i)
-    mask->addArgument(b.getI32Type(), b.getLoc());
-  b.setInsertionPointToStart(mask);
-  Value value = expr(spec.mask);
+    block->addArgument(b.getI32Type(), b.getLoc());
+  b.setInsertionPointToStart(block);
+  Value value = expr(e);
   if (!value)
     return;
+  b.setLoc(toLocation(context, e->where));
+  YieldOp::create(b, isScore ? toFloat(value) : value);
+}
+
+void Importer::importMask(Region &target) {
+  importRegion(target, spec.mask, /*isScore=*/false);
   // A mask that is always true is no mask.
-  if (matchPattern(value, m_One())) {
-    region.getBlocks().clear();
-    return;
-  }
-  b.setLoc(toLocation(context, spec.mask->where));
-  YieldOp::create(b, value);
+  if (block->mightHaveTerminator() &&
+      matchPattern(block->getTerminator()->getOperand(0), m_One()))
+    target.getBlocks().clear();
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
@@ -370,6 +534,11 @@ OwningOpRef<ModuleOp> Importer::run() {
                                        ? Alignment::TopLeft
                                        : Alignment::BottomRight),
       PlanAttr());
+  // `score = s` is no score expression.
+  bool plain = !spec.score ||
+               (spec.score->kind == ExprKind::Name && spec.score->name == "s");
+  if (!plain)
+    importRegion(op.getScore(), spec.score, /*isScore=*/true);
   if (spec.mask)
     importMask(op.getMask());
   if (!diagnostics.empty())
@@ -381,7 +550,7 @@ OwningOpRef<ModuleOp> Importer::run() {
 
 OwningOpRef<ModuleOp> importSpec(MLIRContext &context, const Spec &spec,
                                  std::vector<Diagnostic> &diagnostics) {
-  context.loadDialect<AttnDialect, arith::ArithDialect>();
+  context.loadDialect<AttnDialect, arith::ArithDialect, math::MathDialect>();
   std::vector<Diagnostic> own;
   auto module = Importer(context, spec, own).run();
   diagnostics.insert(diagnostics.end(), own.begin(), own.end());

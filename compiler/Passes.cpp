@@ -6,6 +6,7 @@
 #include "compiler/Passes.h"
 #include "compiler/Target.h"
 #include "compiler/Tile.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -109,7 +110,8 @@ std::unique_ptr<Pass> createLowerTilesPass(const Target &target) {
 }
 
 void registerAllDialects(DialectRegistry &registry) {
-  registry.insert<AttnDialect, scf::SCFDialect, arith::ArithDialect>();
+  registry.insert<AttnDialect, scf::SCFDialect, arith::ArithDialect,
+                  math::MathDialect>();
   for (const Target *target : targets())
     target->registerDialects(registry);
 }

@@ -26,8 +26,8 @@ struct Problem {
   int64_t valueDim = 1;
   /// For each run of query heads that share a kv head: how many.
   std::vector<int64_t> groupSizes;
-  bool masked = false;        ///< some key may be ruled out
-  bool maskReadsHead = false; ///< rows of different heads may not share a tile
+  bool masked = false;    ///< some key may be ruled out
+  bool readsHead = false; ///< mask or score do: a tile's rows are of one head
 };
 
 /// Sizes are in rows and keys, not bytes. A row is a (query, head) pair.

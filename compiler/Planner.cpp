@@ -74,13 +74,14 @@ PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
   int64_t largestGroup = 1;
   for (int64_t size : problem.groupSizes)
     largestGroup = std::max(largestGroup, size);
-  plan.heads = problem.maskReadsHead ? 1 : largestGroup;
+  plan.heads = problem.readsHead ? 1 : largestGroup;
   if (plan.heads > 1)
     because(format("{0} query heads share the rows of a tile: they read the "
                    "same keys",
                    plan.heads));
   else if (largestGroup > 1)
-    because("the mask reads the head: rows of different heads share no tile");
+    because("the mask or the score reads the head: rows of different heads "
+            "share no tile");
 
   // Tiles. Every block of the accumulation loads and stores its accumulators
   // once a key tile, and every key is read once a tile of rows: larger is
@@ -172,7 +173,7 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
   if (auto e = need("unroll", plan.unroll,
                     plan.unroll >= 1 && plan.unroll <= 64, "1 to 64"))
     return e;
-  int64_t heads = problem.maskReadsHead ? 1 : largestGroup;
+  int64_t heads = problem.readsHead ? 1 : largestGroup;
   return need("heads", plan.heads, plan.heads == heads || plan.heads == 1,
               heads == 1 ? llvm::Twine("1") : "1 or " + llvm::Twine(heads));
 }

@@ -28,8 +28,11 @@ Problem problemOf(AttentionOp op) {
   for (const AttentionOp::Group &group : op.groups())
     problem.groupSizes.push_back(group.heads);
   problem.masked = !op.getMask().empty();
-  if (problem.masked)
-    problem.maskReadsHead = !op.getMask().getArgument(MaskH).use_empty();
+  auto reads = [](Region &region, unsigned argument) {
+    return !region.empty() && !region.getArgument(argument).use_empty();
+  };
+  problem.readsHead =
+      reads(op.getMask(), MaskH) || reads(op.getScore(), MaskH + 1);
   return problem;
 }
 
@@ -140,6 +143,8 @@ SmallVector<Value> TileBuilder::step(ValueRange state, Value key,
   auto scores =
       ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch, kvHead, head,
                        row, count, heads, shift, key, keyCount, qLen, kvLen);
+  IRMapping scoreMapping;
+  op.getScore().cloneInto(&scores.getScore(), scoreMapping);
   if (masked) {
     IRMapping mapping;
     op.getMask().cloneInto(&scores.getMask(), mapping);

@@ -51,7 +51,8 @@ struct KeyRows {
 /// Where the rows and keys of a score tile are, and what the mask says there.
 struct PairInfo {
   Value batch, group, head, row, rows, heads, shift, key, count, qLen, kvLen;
-  mlir::Region *mask = nullptr; ///< null: every pair counts
+  mlir::Region *mask = nullptr;  ///< null: every pair counts
+  mlir::Region *score = nullptr; ///< null: the score is the scaled product
   std::shared_ptr<RangeAnalysis> analysis;
 };
 
@@ -129,7 +130,7 @@ private:
                                      Value tileRows, Value panel, Value lo,
                                      Value hi);
 
-  // Pairs (Scores.cpp).
+  // Pairs (Pairs.cpp).
   PairInfo pairInfo(ScoresOp op);
   /// Columns [lo, hi) of the tile outside which rows first..last (inclusive)
   /// see nothing, or of which each of them sees all.
@@ -139,6 +140,11 @@ private:
   Value positions(const PairInfo &pairs, Value first);
   /// Whether the rows at `positions` may see column `column`.
   Value allowed(const PairInfo &pairs, Value positions, Value column);
+  /// The score that the variant makes of `score` there.
+  Value scored(const PairInfo &pairs, Value score, Value positions,
+               Value column);
+  Value evaluate(const PairInfo &pairs, mlir::Region &region, Value score,
+                 Value positions, Value column);
 
   int64_t panelRows() const { return plan.scoreVectors * e.lanes; }
   int64_t panelColumns() const { return plan.valueVectors * e.lanes; }
@@ -157,6 +163,11 @@ private:
   Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
 };
 
+/// A function of the math dialect on a vector: exp2 at most 2 ulp off, the
+/// others at most 4, where argument and result are normal numbers; sqrt and
+/// floor exact. NaN for NaN; exp of large arguments is infinity, log of 0 is
+/// -infinity, of less NaN.
+Value emitFunction(Emitter &e, mlir::Operation &op, Value x);
 /// exp(x) for x <= 0; NaN for NaN, 0 below -88; at most 2.5 ulp where the
 /// result is a normal number.
 Value emitExpOfNegative(Emitter &e, Value x);

@@ -13,108 +13,6 @@ using namespace mlir;
 
 namespace attn {
 
-PairInfo KernelLowering::pairInfo(ScoresOp op) {
-  PairInfo info;
-  info.batch = scalar(op.getBatch());
-  info.group = scalar(op.getGroup());
-  info.head = scalar(op.getHead());
-  info.row = scalar(op.getRow());
-  info.rows = scalar(op.getRows());
-  info.heads = scalar(op.getHeads());
-  info.shift = scalar(op.getShift());
-  info.key = scalar(op.getKey());
-  info.count = scalar(op.getCount());
-  info.qLen = scalar(op.getQLen());
-  info.kvLen = scalar(op.getKvLen());
-  if (!op.getMask().empty()) {
-    info.mask = &op.getMask();
-    info.analysis =
-        std::make_shared<RangeAnalysis>(RangeAnalysis::analyse(op.getMask()));
-  }
-  return info;
-}
-
-std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
-                                               Value first, Value last,
-                                               Bound bound) {
-  if (!pairs.mask)
-    return {e.c(0), pairs.count};
-  auto index = [&](Value v) -> Value {
-    return arith::IndexCastOp::create(e.b, e.b.getIndexType(), v);
-  };
-  auto integer = [&](Value v) -> Value {
-    return e.b.createOrFold<arith::IndexCastOp>(e.i64, v);
-  };
-  auto position = [&](Value r) {
-    r = e.min(r, e.sub(pairs.rows, e.c(1)));
-    return index(e.add(e.div(e.add(pairs.row, r), pairs.heads), pairs.shift));
-  };
-  RowValues at{position(first), position(last)};
-  ScalarValues of{index(pairs.batch), index(pairs.head), index(pairs.group),
-                  index(pairs.qLen), index(pairs.kvLen)};
-  auto [lo, hi] = bound == Bound::Hull
-                      ? pairs.analysis->emitHull(e.b, e.b.getLoc(), at, of)
-                      : pairs.analysis->emitInner(e.b, e.b.getLoc(), at, of);
-  Value from = e.max(e.sub(integer(lo), pairs.key), e.c(0));
-  Value to = e.min(e.sub(integer(hi), pairs.key), pairs.count);
-  return {e.min(from, pairs.count), e.max(to, e.min(from, pairs.count))};
-}
-
-Value KernelLowering::positions(const PairInfo &pairs, Value first) {
-  // Exact in i32 however long the sequence: only the rows of one tile are
-  // divided by the number of heads.
-  Value at = e.add(pairs.row, first);
-  auto narrow = [&](Value v) {
-    return e.broadcast(arith::TruncIOp::create(e.b, e.i32, v));
-  };
-  SmallVector<int32_t> lanes;
-  for (int64_t i = 0; i < e.lanes; ++i)
-    lanes.push_back(i);
-  Value iota = arith::ConstantOp::create(
-      e.b, DenseElementsAttr::get(e.vi, ArrayRef<int32_t>(lanes)));
-  Value within =
-      arith::AddIOp::create(e.b, narrow(e.rem(at, pairs.heads)), iota);
-  auto heads = getConstantIntValue(pairs.heads);
-  Value queries = heads && *heads == 1
-                      ? within
-                      : arith::DivUIOp::create(e.b, within, narrow(pairs.heads))
-                            .getResult();
-  return arith::AddIOp::create(
-      e.b, queries, narrow(e.add(e.div(at, pairs.heads), pairs.shift)));
-}
-
-Value KernelLowering::allowed(const PairInfo &pairs, Value positions,
-                              Value column) {
-  Block &block = pairs.mask->front();
-  IRMapping map;
-  auto narrow = [&](Value v) -> Value {
-    return arith::TruncIOp::create(e.b, e.i32, v);
-  };
-  map.map(block.getArgument(MaskB), narrow(pairs.batch));
-  map.map(block.getArgument(MaskH), narrow(pairs.head));
-  map.map(block.getArgument(MaskG), narrow(pairs.group));
-  map.map(block.getArgument(MaskQ), positions);
-  map.map(block.getArgument(MaskK), narrow(e.add(pairs.key, column)));
-  map.map(block.getArgument(MaskQLen), narrow(pairs.qLen));
-  map.map(block.getArgument(MaskKvLen), narrow(pairs.kvLen));
-  // What depends on the query is a vector, the rest stays scalar.
-  for (Operation &op : block.without_terminator()) {
-    bool isVector = llvm::any_of(op.getOperands(), [&](Value v) {
-      return isa<VectorType>(map.lookup(v).getType());
-    });
-    if (isVector)
-      for (Value v : op.getOperands())
-        if (!isa<VectorType>(map.lookup(v).getType()))
-          map.map(v, e.broadcast(map.lookup(v)));
-    Operation *copy = e.b.clone(op, map);
-    if (isVector)
-      for (Value result : copy->getResults())
-        result.setType(VectorType::get({e.lanes}, result.getType()));
-  }
-  Value result = map.lookup(block.getTerminator()->getOperand(0));
-  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
-}
-
 /// K's rows at a stride of `qkDim`: where they lie, or copied there.
 Value KernelLowering::denseKeys(const KeyRows &rows) {
   Value dense = e.b.createOrFold<arith::AndIOp>(
@@ -219,9 +117,9 @@ void KernelLowering::scores(ScoresOp op) {
     std::tie(lo, hi) = bounds(pairs, r, e.add(r, width - 1), Bound::Hull);
     blocks.queries = e.at(queries, e.mul(r, qkDim));
     blocks.scores = e.at(scoreArea, r);
-    // (With a mask nobody reads it: masked scores are in it.)
+    // (With a region nobody reads it: raw scores are in it.)
     blocks.peak = e.at(peakArea, r);
-    if (!pairs.mask)
+    if (!pairs.mask && !pairs.score)
       for (int64_t v = 0; v < plan.scoreVectors; ++v)
         e.store(e.load(e.at(e.at(max, r), v * e.lanes), Aligned::Vector),
                 e.at(blocks.peak, v * e.lanes), Aligned::Vector);

@@ -33,7 +33,7 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
   auto [lo, hi] = bounds(pairs, r, e.add(r, panelRows() - 1), Bound::Hull);
   Value infinity = e.splat(-std::numeric_limits<float>::infinity());
   Values where;
-  if (pairs.mask)
+  if (pairs.mask || pairs.score)
     for (int64_t v = 0; v < vectors; ++v)
       where.push_back(positions(pairs, e.add(r, v * e.lanes)));
   auto address = [&](Value key, int64_t v) {
@@ -51,15 +51,20 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
   };
 
   Values before = loadAll(max), largest;
-  if (!pairs.mask)
+  if (!pairs.mask && !pairs.score)
     largest = loadAll(e.at(peakArea, r)); // found with the scores
   else
     largest = e.loop(lo, hi, 1, before, [&](Value key, ValueRange state) {
       Values next(state);
       for (int64_t v = 0; v < vectors; ++v) {
-        Value x = arith::SelectOp::create(
-            e.b, allowed(pairs, where[v], key),
-            e.load(address(key, v), Aligned::Vector), infinity);
+        Value x = e.load(address(key, v), Aligned::Vector);
+        if (pairs.score) {
+          x = scored(pairs, x, where[v], key);
+          e.store(x, address(key, v), Aligned::Vector);
+        }
+        if (pairs.mask)
+          x = arith::SelectOp::create(e.b, allowed(pairs, where[v], key), x,
+                                      infinity);
         next[v] = e.maxIgnoringNan(next[v], x);
       }
       return next;

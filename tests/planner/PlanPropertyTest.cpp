@@ -34,7 +34,7 @@ TEST(PlanProperty, EveryPlanMadeIsLegal) {
     RC_ASSERT(words(checkPlan(made.plan, p, info)) == "");
     RC_ASSERT(made.plan.rows % rowStep(made.plan, info) == 0);
     RC_ASSERT(made.plan.keys % made.plan.scoreKeys == 0);
-    RC_ASSERT(made.plan.heads == (p.maskReadsHead ? 1 : largestGroup(p)));
+    RC_ASSERT(made.plan.heads == (p.readsHead ? 1 : largestGroup(p)));
     RC_ASSERT(!made.reasons.empty());
     for (const std::string &reason : made.reasons)
       RC_ASSERT(!reason.empty() && reason.find('{') == std::string::npos);
@@ -97,7 +97,7 @@ bool legal(const Plan &p, const Problem &problem, const TargetInfo &info) {
          p.rows % p.valueRows == 0 && in(p.keys, 1, 512) &&
          p.keys % p.scoreKeys == 0 && in(p.unroll, 1, 64) &&
          (p.heads == 1 ||
-          (!problem.maskReadsHead && p.heads == largestGroup(problem)));
+          (!problem.readsHead && p.heads == largestGroup(problem)));
 }
 
 TEST(PlanProperty, CheckAllowsExactlyTheLegal) {

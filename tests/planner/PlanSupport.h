@@ -63,7 +63,7 @@ inline Problem anyProblem(int64_t widest = 4096) {
               *rc::gen::nonEmpty(rc::gen::container<std::vector<int64_t>>(
                   rc::gen::inRange<int64_t>(1, 130))));
   p.masked = *rc::gen::arbitrary<bool>();
-  p.maskReadsHead = p.masked && *rc::gen::arbitrary<bool>();
+  p.readsHead = p.masked && *rc::gen::arbitrary<bool>();
   return p;
 }
 

@@ -1,0 +1,144 @@
+//===- targets/cpu/Pairs.cpp - Positions, masks and scores of pairs -------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Which (row, key) pair an element of a score tile is, and what the regions of
+// the variant say of it, on vectors of rows.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "targets/cpu/KernelLowering.h"
+
+using namespace mlir;
+
+namespace attn {
+
+PairInfo KernelLowering::pairInfo(ScoresOp op) {
+  PairInfo info;
+  info.batch = scalar(op.getBatch());
+  info.group = scalar(op.getGroup());
+  info.head = scalar(op.getHead());
+  info.row = scalar(op.getRow());
+  info.rows = scalar(op.getRows());
+  info.heads = scalar(op.getHeads());
+  info.shift = scalar(op.getShift());
+  info.key = scalar(op.getKey());
+  info.count = scalar(op.getCount());
+  info.qLen = scalar(op.getQLen());
+  info.kvLen = scalar(op.getKvLen());
+  if (!op.getScore().empty())
+    info.score = &op.getScore();
+  if (!op.getMask().empty()) {
+    info.mask = &op.getMask();
+    info.analysis =
+        std::make_shared<RangeAnalysis>(RangeAnalysis::analyse(op.getMask()));
+  }
+  return info;
+}
+
+std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
+                                               Value first, Value last,
+                                               Bound bound) {
+  if (!pairs.mask)
+    return {e.c(0), pairs.count};
+  auto index = [&](Value v) -> Value {
+    return arith::IndexCastOp::create(e.b, e.b.getIndexType(), v);
+  };
+  auto integer = [&](Value v) -> Value {
+    return e.b.createOrFold<arith::IndexCastOp>(e.i64, v);
+  };
+  auto position = [&](Value r) {
+    r = e.min(r, e.sub(pairs.rows, e.c(1)));
+    return index(e.add(e.div(e.add(pairs.row, r), pairs.heads), pairs.shift));
+  };
+  RowValues at{position(first), position(last)};
+  ScalarValues of{index(pairs.batch), index(pairs.head), index(pairs.group),
+                  index(pairs.qLen), index(pairs.kvLen)};
+  auto [lo, hi] = bound == Bound::Hull
+                      ? pairs.analysis->emitHull(e.b, e.b.getLoc(), at, of)
+                      : pairs.analysis->emitInner(e.b, e.b.getLoc(), at, of);
+  Value from = e.max(e.sub(integer(lo), pairs.key), e.c(0));
+  Value to = e.min(e.sub(integer(hi), pairs.key), pairs.count);
+  return {e.min(from, pairs.count), e.max(to, e.min(from, pairs.count))};
+}
+
+Value KernelLowering::positions(const PairInfo &pairs, Value first) {
+  // Exact in i32 however long the sequence: only the rows of one tile are
+  // divided by the number of heads.
+  Value at = e.add(pairs.row, first);
+  auto narrow = [&](Value v) {
+    return e.broadcast(arith::TruncIOp::create(e.b, e.i32, v));
+  };
+  SmallVector<int32_t> lanes;
+  for (int64_t i = 0; i < e.lanes; ++i)
+    lanes.push_back(i);
+  Value iota = arith::ConstantOp::create(
+      e.b, DenseElementsAttr::get(e.vi, ArrayRef<int32_t>(lanes)));
+  Value within =
+      arith::AddIOp::create(e.b, narrow(e.rem(at, pairs.heads)), iota);
+  auto heads = getConstantIntValue(pairs.heads);
+  Value queries = heads && *heads == 1
+                      ? within
+                      : arith::DivUIOp::create(e.b, within, narrow(pairs.heads))
+                            .getResult();
+  return arith::AddIOp::create(
+      e.b, queries, narrow(e.add(e.div(at, pairs.heads), pairs.shift)));
+}
+
+Value KernelLowering::allowed(const PairInfo &pairs, Value positions,
+                              Value column) {
+  return evaluate(pairs, *pairs.mask, {}, positions, column);
+}
+
+Value KernelLowering::scored(const PairInfo &pairs, Value score,
+                             Value positions, Value column) {
+  return evaluate(pairs, *pairs.score, score, positions, column);
+}
+
+Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
+                               Value score, Value positions, Value column) {
+  Block &block = region.front();
+  IRMapping map;
+  unsigned next = 0;
+  auto bind = [&](Value v) { map.map(block.getArgument(next++), v); };
+  auto narrow = [&](Value v) -> Value {
+    return arith::TruncIOp::create(e.b, e.i32, v);
+  };
+  if (score)
+    bind(score);
+  bind(narrow(pairs.batch));
+  bind(narrow(pairs.head));
+  bind(narrow(pairs.group));
+  bind(positions);
+  bind(narrow(e.add(pairs.key, column)));
+  bind(narrow(pairs.qLen));
+  bind(narrow(pairs.kvLen));
+  // What depends on the query or the score is a vector, and so is what a
+  // function takes; the rest stays scalar and is worked out once.
+  for (Operation &op : block.without_terminator()) {
+    const bool isFunction = isa<math::MathDialect>(op.getDialect());
+    const bool isVector =
+        isFunction || llvm::any_of(op.getOperands(), [&](Value v) {
+          return isa<VectorType>(map.lookup(v).getType());
+        });
+    if (!isVector) {
+      e.b.clone(op, map);
+      continue;
+    }
+    for (Value v : op.getOperands())
+      if (!isa<VectorType>(map.lookup(v).getType()))
+        map.map(v, e.broadcast(map.lookup(v)));
+    if (isFunction) {
+      map.map(op.getResult(0),
+              emitFunction(e, op, map.lookup(op.getOperand(0))));
+      continue;
+    }
+    Operation *copy = e.b.clone(op, map);
+    for (Value result : copy->getResults())
+      result.setType(VectorType::get({e.lanes}, result.getType()));
+  }
+  Value result = map.lookup(block.getTerminator()->getOperand(0));
+  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
+}
+
+} // namespace attn
