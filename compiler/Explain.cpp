@@ -72,8 +72,8 @@ double Explainer::visited(const Item &item, int64_t key, int64_t end,
   for (int64_t r = 0; r < item.count; r += panel) {
     KeyRange keys{key, end};
     if (masked) {
-      KeyRange hull = mask.hull(rowsOf(item, r, r + panel - 1), item.scalars);
-      keys = {std::max(hull.lo, key), std::min(hull.hi, end)};
+      keys = mask.hullWithin(rowsOf(item, r, r + panel - 1), {key, end},
+                             item.scalars);
     }
     if (keys.empty())
       continue;

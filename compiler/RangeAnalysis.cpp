@@ -289,6 +289,16 @@ KeyRange RangeAnalysis::hull(Rows rows, Scalars scalars) const {
   return {lo, hi};
 }
 
+KeyRange RangeAnalysis::hullWithin(Rows rows, KeyRange keys,
+                                   Scalars scalars) const {
+  NumberOps ops;
+  Evaluator<NumberOps> e(ops, byVar(scalars));
+  e.lookAt({keys.lo, keys.hi});
+  auto [lo, hi] =
+      e.clamped(e.hull(mask->value.yes, {rows.qMin, rows.qMax, std::nullopt}));
+  return {lo, hi};
+}
+
 KeyRange RangeAnalysis::inner(Rows rows, Scalars scalars) const {
   NumberOps ops;
   Evaluator<NumberOps> e(ops, byVar(scalars));

@@ -75,6 +75,9 @@ public:
   /// with q + constant or constants, the smallest one; a union gets the hull of
   /// its parts. A condition on the residue of a key restricts nothing.
   KeyRange hull(Rows rows, Scalars scalars) const;
+  /// The hull of what rows see of keys [lo, hi) of [0, kvLen), in that range:
+  /// smaller than the part of `hull` there where a union has a gap.
+  KeyRange hullWithin(Rows rows, KeyRange keys, Scalars scalars) const;
   /// A range in [0, kvLen) of which every row sees every key.
   KeyRange inner(Rows rows, Scalars scalars) const;
   /// The class of the part of `tile` that lies in [0, kvLen); Skip if none.
@@ -86,6 +89,10 @@ public:
                                                mlir::Location loc,
                                                RowValues rows,
                                                ScalarValues scalars) const;
+  std::pair<mlir::Value, mlir::Value>
+  emitHullWithin(mlir::OpBuilder &builder, mlir::Location loc, RowValues rows,
+                 mlir::Value keysFrom, mlir::Value keysTo,
+                 ScalarValues scalars) const;
   std::pair<mlir::Value, mlir::Value> emitInner(mlir::OpBuilder &builder,
                                                 mlir::Location loc,
                                                 RowValues rows,

@@ -109,6 +109,16 @@ std::pair<Value, Value> RangeAnalysis::emitHull(OpBuilder &builder,
       e.evaluator.hull(mask->value.yes, {rows.qMin, rows.qMax, std::nullopt}));
 }
 
+std::pair<Value, Value>
+RangeAnalysis::emitHullWithin(OpBuilder &builder, Location loc, RowValues rows,
+                              Value keysFrom, Value keysTo,
+                              ScalarValues scalars) const {
+  Emitter e(builder, loc, scalars);
+  e.evaluator.lookAt({keysFrom, keysTo});
+  return e.evaluator.clamped(
+      e.evaluator.hull(mask->value.yes, {rows.qMin, rows.qMax, std::nullopt}));
+}
+
 std::pair<Value, Value> RangeAnalysis::emitInner(OpBuilder &builder,
                                                  Location loc, RowValues rows,
                                                  ScalarValues scalars) const {

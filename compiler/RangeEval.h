@@ -56,7 +56,10 @@ public:
   Span hull(const CondRef &cond, const Box &rows);
   /// Keys inside this range do not satisfy the condition for any row.
   Span clear(const CondRef &cond, const Box &rows);
-  /// Clamped to [0, kvLen]; first == second if empty.
+  /// Looks only at keys [first, second) of [0, kvLen), and clamps to them: a
+  /// part of a union that has none there counts for nothing.
+  void lookAt(std::pair<Int, Int> keys) { window = keys; }
+  /// Clamped to all keys, [0, kvLen]; first == second if empty.
   std::pair<Int, Int> clamped(const Span &span);
 
 private:
@@ -74,7 +77,10 @@ private:
   bool narrow(Var v, llvm::ArrayRef<CondRef> children, Box &box);
 
   Int zero() { return ops.constant(0); }
-  Int kvLen() { return scalars[static_cast<unsigned>(Var::KvLen)]; }
+  Int first() { return window ? window->first : zero(); }
+  Int end() {
+    return window ? window->second : scalars[static_cast<unsigned>(Var::KvLen)];
+  }
   void also(std::optional<Bool> &all, Bool b) {
     all = all ? ops.bothOf(*all, b) : b;
   }
@@ -86,6 +92,7 @@ private:
 
   Ops &ops;
   std::array<Int, kVars> scalars;
+  std::optional<std::pair<Int, Int>> window;
 };
 
 //===----------------------------------------------------------------------===//
@@ -278,8 +285,8 @@ auto Evaluator<Ops>::may(const CondRef &cond, const Box &box) -> Bool {
 
 template <typename Ops>
 auto Evaluator<Ops>::ends(const Span &s) -> std::pair<Int, Int> {
-  Int lo = s.lo ? ops.min(ops.max(*s.lo, zero()), kvLen()) : zero();
-  Int hi = s.hi ? ops.max(ops.min(*s.hi, kvLen()), lo) : kvLen();
+  Int lo = s.lo ? ops.min(ops.max(*s.lo, first()), end()) : first();
+  Int hi = s.hi ? ops.max(ops.min(*s.hi, end()), lo) : end();
   return {lo, s.some ? ops.select(*s.some, hi, lo) : hi};
 }
 
@@ -316,16 +323,16 @@ auto Evaluator<Ops>::unite(llvm::ArrayRef<Span> spans) -> Span {
     if (noLo && noHi) {
       all.some = all.some ? ops.eitherOf(*all.some, *s.some) : *s.some;
     } else if (noLo) {
-      hi = s.hi ? *s.hi : kvLen();
-      hi = s.some ? ops.select(*s.some, *hi, zero()) : *hi;
+      hi = s.hi ? *s.hi : end();
+      hi = s.some ? ops.select(*s.some, *hi, first()) : *hi;
     } else if (noHi) {
-      lo = s.lo ? *s.lo : zero();
-      lo = s.some ? ops.select(*s.some, *lo, kvLen()) : *lo;
+      lo = s.lo ? *s.lo : first();
+      lo = s.some ? ops.select(*s.some, *lo, end()) : *lo;
     } else {
-      auto [first, end] = ends(s);
-      Bool empty = ops.eq(first, end);
-      lo = ops.select(empty, kvLen(), first);
-      hi = ops.select(empty, zero(), end);
+      auto [from, to] = ends(s);
+      Bool empty = ops.eq(from, to);
+      lo = ops.select(empty, end(), from);
+      hi = ops.select(empty, first(), to);
     }
     if (lo)
       all.lo = all.lo ? ops.min(*all.lo, *lo) : *lo;
@@ -429,9 +436,9 @@ auto Evaluator<Ops>::clear(const CondRef &cond, const Box &rows) -> Span {
     if (!best)
       return {std::nullopt, std::nullopt, ops.notOf(some)};
     if (best->lo)
-      best->lo = ops.select(some, *best->lo, zero());
+      best->lo = ops.select(some, *best->lo, first());
     if (best->hi)
-      best->hi = ops.select(some, *best->hi, kvLen());
+      best->hi = ops.select(some, *best->hi, end());
     if (best->some)
       best->some = ops.eitherOf(*best->some, ops.notOf(some));
     return *best;

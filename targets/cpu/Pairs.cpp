@@ -55,7 +55,9 @@ std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
   ScalarValues of{index(pairs.batch), index(pairs.head), index(pairs.group),
                   index(pairs.qLen), index(pairs.kvLen)};
   auto [lo, hi] = bound == Bound::Hull
-                      ? pairs.analysis->emitHull(e.b, e.b.getLoc(), at, of)
+                      ? pairs.analysis->emitHullWithin(
+                            e.b, e.b.getLoc(), at, index(pairs.key),
+                            index(e.add(pairs.key, pairs.count)), of)
                       : pairs.analysis->emitInner(e.b, e.b.getLoc(), at, of);
   Value from = e.max(e.sub(integer(lo), pairs.key), e.c(0));
   Value to = e.min(e.sub(integer(hi), pairs.key), pairs.count);

@@ -21,12 +21,15 @@ const int configured = setenv("RC_PARAMS", "max_success=2500 max_size=120", 0);
 
 void checkEmitted(const RangeAnalysis &a, Rows rows, KeyRange tile, Scalars s) {
   KeyRange hull = a.hull(rows, s), inner = a.inner(rows, s);
+  KeyRange within = a.hullWithin(rows, tile, s);
   TileClass c = a.classify(rows, tile, s);
   for (bool constants : {false, true}) {
     Emitted e(a, rows, tile, s, constants);
     RC_ASSERT(!constants || e.folded());
     RC_ASSERT(e[e.hull.first] == hull.lo);
     RC_ASSERT(e[e.hull.second] == hull.hi);
+    RC_ASSERT(e[e.within.first] == within.lo);
+    RC_ASSERT(e[e.within.second] == within.hi);
     RC_ASSERT(e[e.inner.first] == inner.lo);
     RC_ASSERT(e[e.inner.second] == inner.hi);
     RC_ASSERT((e[e.may] != 0) == (c != TileClass::Skip));
@@ -81,6 +84,11 @@ void checkSound(const TreeRef &mask, const Case &c) {
     TileClass got = a.classify(c.rows, tile, c.s), truly = brute.classify(tile);
     if (got != TileClass::Partial)
       RC_ASSERT(got == truly);
+    KeyRange within = a.hullWithin(c.rows, tile, c.s);
+    RC_ASSERT(tile.lo <= within.lo && within.lo <= within.hi &&
+              within.hi <= tile.hi);
+    for (int64_t key = tile.lo; key < tile.hi; ++key)
+      RC_ASSERT(!brute.any(key) || (within.lo <= key && key < within.hi));
     checkEmitted(a, c.rows, tile, c.s);
   }
   if (a.exact())
@@ -172,7 +180,13 @@ TEST(RangeAnalysis, DisjunctionsOfOuterBoundsHaveExactHulls) {
     }
     RangeAnalysis a = analyse(mask);
     RC_LOG() << print(mask) << a.describe();
-    RC_ASSERT(same(a.hull(c.rows, c.s), Brute(mask, c.rows, c.s).hull()));
+    Brute brute(mask, c.rows, c.s);
+    RC_ASSERT(same(a.hull(c.rows, c.s), brute.hull()));
+    // Within a tile a gap between the parts is no part of the hull.
+    for (int64_t x = 0; x < c.s.kvLen; x += c.tileWidth) {
+      KeyRange tile{x, std::min(x + c.tileWidth, c.s.kvLen)};
+      RC_ASSERT(same(a.hullWithin(c.rows, tile, c.s), brute.hull(tile)));
+    }
   }));
 }
 

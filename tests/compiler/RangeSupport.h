@@ -72,9 +72,10 @@ struct Brute {
         return false;
     return true;
   }
-  KeyRange hull() const {
+  KeyRange hull() const { return hull({0, s.kvLen}); }
+  KeyRange hull(KeyRange keys) const {
     KeyRange r{0, 0};
-    for (int64_t x = 0; x < s.kvLen; ++x)
+    for (int64_t x = keys.lo; x < keys.hi; ++x)
       if (any(x))
         r = {r.empty() ? x : r.lo, x + 1};
     return r;
@@ -180,6 +181,9 @@ struct Emitted {
     Value first = in(tile.lo), last = in(tile.hi - 1);
     ScalarValues sv{in(s.b), in(s.h), in(s.g), in(s.qLen), in(s.kvLen)};
     hull = a.emitHull(builder, loc, r, sv);
+    Value end = builder.createOrFold<arith::AddIOp>(
+        loc, last, arith::ConstantIndexOp::create(builder, loc, 1));
+    within = a.emitHullWithin(builder, loc, r, first, end, sv);
     inner = a.emitInner(builder, loc, r, sv);
     may = a.emitMay(builder, loc, r, first, last, sv);
     must = a.emitMust(builder, loc, r, first, last, sv);
@@ -188,13 +192,13 @@ struct Emitted {
   }
   int64_t operator[](Value v) const { return values.lookup(v); }
   bool folded() {
-    return cost({hull.first, hull.second, inner.first, inner.second, may,
-                 must}) == 0;
+    return cost({hull.first, hull.second, within.first, within.second,
+                 inner.first, inner.second, may, must}) == 0;
   }
 
   Region body;
   DenseMap<Value, int64_t> values;
-  std::pair<Value, Value> hull, inner;
+  std::pair<Value, Value> hull, within, inner;
   Value may, must;
 };
 
