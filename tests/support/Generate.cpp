@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tests/support/Generate.h"
+#include "tests/support/Expressions.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -13,90 +14,6 @@
 namespace attn::test {
 
 namespace {
-
-/// A size from 1 to `most`: mostly small, often at the edge of a vector or of a
-/// tile. 1 is the simplest.
-int64_t randomSize(Choices &choices, int64_t most) {
-  static const std::vector<int64_t> edges = {
-      2,  3,  4,  5,  7,  8,  9,  15,  16,  17,  31,  32,  33,  47,  48,  49,
-      63, 64, 65, 80, 95, 96, 97, 100, 127, 128, 129, 130, 191, 192, 193, 200};
-  int64_t kind = choices.between(0, 9);
-  int64_t size = kind < 3   ? choices.between(1, 12)
-                 : kind < 8 ? choices.oneOf(edges)
-                            : choices.between(1, 200);
-  return 1 + (size - 1) % most;
-}
-
-/// A constant for comparisons with distances and positions.
-int64_t randomConstant(Choices &choices) {
-  int64_t magnitude =
-      choices.chance(60) ? choices.between(0, 8) : randomSize(choices, 150);
-  return choices.chance(35) ? -magnitude : magnitude;
-}
-
-class MaskWriter {
-public:
-  explicit MaskWriter(Choices &choices) : choices(choices) {}
-
-  std::string write(int depth) {
-    int64_t kind = depth == 0 ? choices.between(0, 4) : choices.between(0, 8);
-    switch (kind) {
-    case 0:
-      return "causal";
-    case 1:
-      return window();
-    case 2:
-      return fmt::format("sliding({})", randomSize(choices, 130));
-    case 3:
-    case 4:
-      return comparison();
-    case 5:
-    case 6:
-      return fmt::format("({} && {})", write(depth - 1), write(depth - 1));
-    case 7:
-      return fmt::format("({} || {})", write(depth - 1), write(depth - 1));
-    default:
-      return fmt::format("!({})", write(depth - 1));
-    }
-  }
-
-private:
-  std::string window() {
-    int64_t left = randomSize(choices, 130) - 1;
-    if (choices.chance(30))
-      return fmt::format("window({})", left);
-    int64_t right = randomSize(choices, 130) - 1;
-    if (choices.chance(50))
-      return fmt::format("window({}, {})", left, right);
-    int64_t dilation = choices.between(1, 5);
-    return fmt::format("window({}, {}, {})", left / dilation, right / dilation,
-                       dilation);
-  }
-
-  /// a*k + b*q + c, each part optional but not all.
-  std::string linear() {
-    static const std::vector<std::string> forms = {
-        "k",         "q",         "k - q",     "q - k", "k + q",
-        "2 * k - q", "k - 2 * q", "3 * k + q", "-k",    "2 * q - 3 * k",
-    };
-    std::string form = choices.oneOf(forms);
-    if (choices.chance(30))
-      form += fmt::format(" + {}", choices.between(0, 20));
-    return form;
-  }
-
-  std::string comparison() {
-    static const std::vector<std::string> ops = {"<=", "<",  ">",
-                                                 ">=", "==", "!="};
-    const std::string left = linear(), op = choices.oneOf(ops);
-    int64_t constant = randomConstant(choices);
-    if (choices.chance(25))
-      return fmt::format("{} {} {}", constant, op, left);
-    return fmt::format("{} {} {}", left, op, constant);
-  }
-
-  Choices &choices;
-};
 
 /// A scale whose logits stay small enough for f32 to meet rule 7.
 std::string randomScale(Choices &choices, int64_t qkDim) {
@@ -140,13 +57,22 @@ Features Features::smallCalls() {
   return features;
 }
 
+Features Features::level2() {
+  Features features;
+  features.lists = true;
+  features.neighborhoods = true;
+  features.scores = true;
+  return features;
+}
+
 std::string randomVariant(Choices &choices, const Features &features,
                           const std::string &name) {
   int64_t heads = choices.between(1, features.maxHeads);
+  int64_t kvHeads = heads;
   std::string text =
       fmt::format("attention {} {{\n  heads = {}\n", name, heads);
   if (features.groupedHeads && choices.chance(60)) {
-    int64_t kvHeads = choices.between(1, heads);
+    kvHeads = choices.between(1, heads);
     text += fmt::format("  kv_heads = {}\n", kvHeads);
     if (features.kvMap && choices.chance(25)) {
       std::vector<int64_t> map;
@@ -163,13 +89,17 @@ std::string randomVariant(Choices &choices, const Features &features,
     text += fmt::format("  head_dim = {}\n", qk);
   if (features.scales && choices.chance(30))
     text += fmt::format("  scale = {}\n", randomScale(choices, qk));
+  ListWriter lists(choices, heads, kvHeads);
+  std::string rest;
   if (features.masks && choices.chance(80))
-    text += fmt::format(
-        "  mask = {}\n",
-        MaskWriter(choices).write(static_cast<int>(choices.between(0, 3))));
+    rest += fmt::format("  mask = {}\n",
+                        MaskWriter(choices, features, lists)
+                            .write(static_cast<int>(choices.between(0, 3))));
+  if (features.scores && choices.chance(70))
+    rest += fmt::format("  score = {}\n", ScoreWriter(choices, lists).write());
   if (features.bothAlignments && choices.chance(25))
-    text += "  align = top_left\n";
-  return text + "}\n";
+    rest += "  align = top_left\n";
+  return text + lists.text() + rest + "}\n";
 }
 
 Layout randomLayout(Choices &choices, bool isOutput) {

@@ -20,6 +20,9 @@ struct Features {
   bool scales = true;         ///< scale expressions
   bool masks = true;          ///< causal, window, sliding, linear forms
   bool bothAlignments = true; ///< align = top_left
+  bool lists = false;         ///< let lists indexed by heads, masks by heads
+  bool neighborhoods = false; ///< neighborhood(n, d)
+  bool scores = false;        ///< score expressions
   int64_t maxHeads = 6;
   int64_t maxDim = 130;
   int64_t maxLength = 200;
@@ -28,6 +31,8 @@ struct Features {
 
   /// What the first level of the compiler lowers: f32, no score, no parameters.
   static Features level1() { return {}; }
+  /// The above, and scores, lists for each head and neighbourhoods.
+  static Features level2();
   /// Calls small enough for an emulator.
   static Features smallCalls();
 };

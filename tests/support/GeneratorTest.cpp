@@ -3,7 +3,9 @@
 // Part of attnc. Apache-2.0.
 //
 //===----------------------------------------------------------------------===//
+#include "tests/oracle/Expression.h"
 #include "tests/support/Generate.h"
+#include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
 #include <map>
@@ -124,6 +126,67 @@ TEST(Generators, ReachEverything) {
   for (const auto &[name, times] : seen) {
     std::printf("%4d of %d: %s\n", times, kCases, name.c_str());
     EXPECT_GE(times, kCases / 100) << name;
+  }
+}
+
+/// A score in f32 stays within what rule 7 tolerates of the one in double, and
+/// a small error of `s` stays small.
+TEST(Generators, ScoresAreTame) {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Choices choices(seed);
+    Spec spec = parseOne(randomVariant(choices, Features::level2(), "x"));
+    if (!spec.score)
+      continue;
+    std::string error;
+    oracle::Expression f32(spec, {}, spec.score, oracle::Precision::F32, error);
+    oracle::Expression f64(spec, {}, spec.score, oracle::Precision::F64, error);
+    ASSERT_EQ(error, "") << print(spec);
+    for (int n = 0; n < 200; ++n) {
+      oracle::Point at;
+      at.h = choices.between(0, spec.heads - 1);
+      at.g = spec.kvHeadOf(at.h);
+      at.b = choices.between(0, 2);
+      at.qLen = at.kvLen = 200;
+      at.q = choices.between(-200, 199);
+      at.k = choices.between(0, 199);
+      at.s = static_cast<double>(choices.between(-64000, 64000)) / 1000;
+      double exact = f64.at(at, error).asReal();
+      double rounded = f32.at(at, error).asReal();
+      // Twice as much as `s` at most.
+      at.s *= 1 + 1e-9;
+      double moved = f64.at(at, error).asReal();
+      ASSERT_EQ(error, "");
+      ASSERT_LE(std::fabs(exact), 300) << print(spec);
+      ASSERT_NEAR(rounded, exact, 1.6e-5) << print(spec);
+      ASSERT_NEAR(moved, exact, 64e-9 * 2.1) << print(spec);
+    }
+  }
+}
+
+TEST(Generators, Level2ReachesEverything) {
+  constexpr int kCases = 600;
+  std::map<std::string, int> seen;
+  for (int n = 0; n < kCases; ++n) {
+    Choices choices(static_cast<uint64_t>(n) + 99);
+    Case c = randomVariantCase(choices, Features::level2(), "x");
+    const Spec &s = c.spec;
+    EXPECT_TRUE(parseOne(print(s)) == s) << print(s);
+    for (const char *name :
+         {"abs",         "min",   "max",    "floor", "exp",     "exp2",
+          "log",         "log2",  "sqrt",   "tanh",  "sigmoid", "softcap",
+          "alibi_slope", "s",     "b",      "h",     "g",       "q",
+          "k",           "q_len", "kv_len", "l0"})
+      seen[std::string("score: ") + name] += mentions(s.score, name) ? 1 : 0;
+    for (const char *name :
+         {"causal", "window", "sliding", "neighborhood", "h", "g", "l0", "l1"})
+      seen[std::string("mask: ") + name] += mentions(s.mask, name) ? 1 : 0;
+    oracle::Output output;
+    CallBuffers buffers(c);
+    ASSERT_EQ(oracle::evaluate(s, buffers.call(), {}, output), "");
+  }
+  for (const auto &[name, times] : seen) {
+    std::printf("%4d of %d: %s\n", times, kCases, name.c_str());
+    EXPECT_GE(times, kCases / 150) << name;
   }
 }
 
