@@ -135,6 +135,16 @@ LogicalResult AttentionOp::verify() {
         return emitOpError() << "kv_map names kv head " << kvHead << "; 0 to "
                              << getKvHeads() - 1 << " are allowed";
   }
+  if (auto dilation = getDilation()) {
+    if (dilation->size() != getHeads())
+      return emitOpError() << "dilation has " << dilation->size()
+                           << " entries; " << getHeads()
+                           << " (heads) are needed";
+    for (int64_t d : *dilation)
+      if (d < 1)
+        return emitOpError()
+               << "dilation is " << d << "; at least 1 is allowed";
+  }
   if (!std::isfinite(getScale().convertToDouble()))
     return emitOpError("scale must be finite");
   return success();
@@ -162,10 +172,12 @@ SmallVector<AttentionOp::Group> AttentionOp::groups() {
   auto map = getKvMap();
   for (int64_t head = 0, heads = getHeads(); head < heads; ++head) {
     int64_t kvHead = map ? (*map)[head] : head * int64_t(getKvHeads()) / heads;
-    if (!result.empty() && result.back().kvHead == kvHead)
+    int64_t dilation = getDilation() ? (*getDilation())[head] : 1;
+    if (!result.empty() && result.back().kvHead == kvHead &&
+        result.back().dilation == dilation)
       ++result.back().heads;
     else
-      result.push_back({head, 1, kvHead});
+      result.push_back({head, 1, kvHead, dilation});
   }
   return result;
 }
@@ -181,6 +193,16 @@ static LogicalResult expectShape(Operation *op, StringRef what, TileType tile,
   return op->emitOpError() << what << " is " << tile << "; " << rows << "x"
                            << cols << " is needed";
 }
+
+static LogicalResult verifyClass(Operation *op, OperandRange residue) {
+  if (residue.empty() || residue.size() == 2)
+    return success();
+  return op->emitOpError() << "class has " << residue.size()
+                           << " values; two, [first, step], are needed";
+}
+
+LogicalResult LoadRowsOp::verify() { return verifyClass(*this, getResidue()); }
+LogicalResult StoreRowsOp::verify() { return verifyClass(*this, getResidue()); }
 
 LogicalResult ScoresOp::verify() {
   TileType q = getQ().getType(), k = getK().getType();

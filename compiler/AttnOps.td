@@ -101,13 +101,15 @@ def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
     position `q` may attend to key position `k`. An empty region means "all".
     `score` is a region over `(s, b, h, g, q, k, q_len, kv_len)`, `s` f32, that
     yields the new score of the scaled score `s`, before the mask; left out, the
-    score is `s`.
+    score is `s`. With `dilation`, a number for each query head, a pair also has
+    to be a multiple of it apart.
     With `kv_map`, the kv head of each query head; without, the kv head of query
     head `h` is `floor(h * kv_heads / heads)`.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
     I64Attr:$heads, I64Attr:$kv_heads, OptionalAttr<DenseI64ArrayAttr>:$kv_map,
+    OptionalAttr<DenseI64ArrayAttr>:$dilation,
     I64Attr:$qk_dim, I64Attr:$value_dim,
     TypeAttr:$q_type, TypeAttr:$kv_type, TypeAttr:$out_type,
     F64Attr:$scale, Attn_AlignAttr:$align,
@@ -119,8 +121,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
   let hasRegionVerifier = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Query heads in runs that share a kv head: (first head, heads, kv head).
-    struct Group { int64_t firstHead, heads, kvHead; };
+    /// Query heads in runs that share a kv head and a dilation.
+    struct Group { int64_t firstHead, heads, kvHead, dilation; };
     llvm::SmallVector<Group> groups();
   }];
 }
@@ -189,27 +191,32 @@ def Attn_LoadRowsOp : Attn_Op<"load_rows", [Pure]> {
   let summary = "rows of queries, each scaled: row r is a (query, head) pair";
   let description = [{
     Row `r` of the tile is query `(row + r) floordiv heads`, head
-    `head + (row + r) mod heads`. Rows from `count` on are zero.
+    `head + (row + r) mod heads`. Rows from `count` on are zero. With `class`
+    `[first, step]` that is query number `first + step * (...)`.
   }];
   let arguments = (ins Attn_Tensor:$source, Index:$batch, Index:$head, Index:$row,
-                       Index:$count, Index:$heads, F64Attr:$scale);
+                       Index:$count, Index:$heads,
+                       Variadic<Index>:$residue, F64Attr:$scale);
   let results = (outs Attn_Tile:$tile);
+  let hasVerifier = 1;
   let assemblyFormat = [{
     $source `[` $batch `,` $head `,` $row `]` `count` $count `heads` $heads
-    `scale` $scale attr-dict `:` qualified(type($source)) `->` qualified(type($tile))
+    (`class` `[` $residue^ `]`)? `scale` $scale attr-dict `:` qualified(type($source)) `->` qualified(type($tile))
   }];
 }
 
 def Attn_LoadKeysOp : Attn_Op<"load_keys", [Pure]> {
   let summary = "rows of keys or values: consecutive tokens of one kv head";
   let arguments = (ins Attn_Tensor:$source, Index:$batch, Index:$head,
-                       Index:$token, Index:$count);
+                       Index:$token, Index:$count, Optional<Index>:$step);
   let results = (outs Attn_Tile:$tile);
   let description = [{
-    Tokens from `count` on do not exist: no op may look at them.
+    Tokens from `count` on do not exist: no op may look at them. With `step` the
+    tokens are that far apart.
   }];
   let assemblyFormat = [{
-    $source `[` $batch `,` $head `,` $token `]` `count` $count attr-dict
+    $source `[` $batch `,` $head `,` $token `]` `count` $count
+    (`step` $step^)? attr-dict
     `:` qualified(type($source)) `->` qualified(type($tile))
   }];
 }
@@ -226,14 +233,15 @@ def Attn_ScoresOp : Attn_Op<"scores", [Pure]> {
   let description = [{
     `rows_at` and `keys_at` tell the true positions of the tile: query position
     of row r is `(row + r) floordiv heads + shift`, key position of column c is
-    `key + c`. With an empty mask region every pair counts. Columns from `count`
+    `key + c`; with `step`, `step * ((row + r) floordiv heads) + shift` and
+    `key + step * c`. With an empty mask region every pair counts. Columns from `count`
     on do not exist. With a mask, a target may leave out whatever the analysis
     of the region rules out.
   }];
   let arguments = (ins Attn_Tile:$q, Attn_Tile:$k, Index:$batch, Index:$group,
                        Index:$head, Index:$row, Index:$rows, Index:$heads,
                        Index:$shift, Index:$key, Index:$count,
-                       Index:$q_len, Index:$kv_len);
+                       Index:$q_len, Index:$kv_len, Optional<Index>:$step);
   let results = (outs Attn_Tile:$scores);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let hasVerifier = 1;
@@ -241,7 +249,7 @@ def Attn_ScoresOp : Attn_Op<"scores", [Pure]> {
     $q `,` $k `batch` $batch `group` $group
     `rows_at` `[` $row `,` $rows `,` $heads `,` $head `,` $shift `]`
     `keys_at` `[` $key `,` $count `]` `lengths` `[` $q_len `,` $kv_len `]`
-    attr-dict `:` qualified(type($q)) `,` qualified(type($k)) `->`
+    (`step` $step^)? attr-dict `:` qualified(type($q)) `,` qualified(type($k)) `->`
     qualified(type($scores)) (`score` $score^)? `mask` $mask
   }];
 }
@@ -297,10 +305,11 @@ def Attn_StoreRowsOp : Attn_Op<"store_rows"> {
   let summary = "stores `count` rows of the output, and LSE where it is wanted";
   let arguments = (ins Attn_Tile:$out, Attn_Tile:$lse, Attn_Tensor:$target,
                        Index:$batch, Index:$head, Index:$row, Index:$count,
-                       Index:$heads);
+                       Index:$heads, Variadic<Index>:$residue);
+  let hasVerifier = 1;
   let assemblyFormat = [{
     $out `,` $lse `,` $target `[` $batch `,` $head `,` $row `]` `count` $count
-    `heads` $heads attr-dict `:` qualified(type($out)) `,` qualified(type($lse)) `,`
+    `heads` $heads (`class` `[` $residue^ `]`)? attr-dict `:` qualified(type($out)) `,` qualified(type($lse)) `,`
     qualified(type($target))
   }];
 }

@@ -19,6 +19,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <utility>
 
 using namespace mlir;
 
@@ -40,18 +42,29 @@ public:
 
 private:
   struct Item {
-    AttentionOp::Group group;
+    ItemGroup group;
     int64_t row, count; ///< first row of the tile, rows it has
     Scalars scalars;
+    int64_t firstKey; ///< of its class
+
+    int64_t step() const { return group.heads.dilation; }
+    int64_t position(int64_t key) const { return firstKey + key * step(); }
+    /// The number in the class of the first key at or after a position.
+    int64_t number(int64_t position) const {
+      return std::max<int64_t>(position - firstKey + step() - 1, 0) / step();
+    }
   };
   Rows rowsOf(const Item &item, int64_t first, int64_t last) const {
     last = std::min(last, item.count - 1);
-    return {(item.row + first) / item.group.heads + shift,
-            (item.row + last) / item.group.heads + shift};
+    auto position = [&](int64_t row) {
+      return (item.row + row) / item.group.heads.heads * item.step() +
+             item.group.residue + shift;
+    };
+    return {position(first), position(last)};
   }
   void tile(const Item &item);
   double visited(const Item &item, int64_t key, int64_t end, bool masked);
-  int64_t allowed(int64_t q, KeyRange keys, Scalars scalars);
+  int64_t allowed(int64_t q, KeyRange keys, const Item &item);
   bool holds(int64_t q, int64_t k, Scalars scalars);
 
   AttentionOp op;
@@ -72,8 +85,10 @@ double Explainer::visited(const Item &item, int64_t key, int64_t end,
   for (int64_t r = 0; r < item.count; r += panel) {
     KeyRange keys{key, end};
     if (masked) {
-      keys = mask.hullWithin(rowsOf(item, r, r + panel - 1), {key, end},
-                             item.scalars);
+      KeyRange hull = mask.hullWithin(
+          rowsOf(item, r, r + panel - 1),
+          {item.position(key), item.position(end - 1) + 1}, item.scalars);
+      keys = {item.number(hull.lo), item.number(hull.hi)};
     }
     if (keys.empty())
       continue;
@@ -88,12 +103,14 @@ double Explainer::visited(const Item &item, int64_t key, int64_t end,
 void Explainer::tile(const Item &item) {
   Rows rows = rowsOf(item, 0, item.count - 1);
   KeyRange hull = mask.hull(rows, item.scalars);
-  int64_t tiles = llvm::divideCeil(kvLen, plan.keys), seen = 0;
+  int64_t tiles = llvm::divideCeil(item.number(kvLen), plan.keys), seen = 0;
+  const int64_t last = item.number(hull.hi);
   if (!hull.empty())
-    for (int64_t key = hull.lo / plan.keys * plan.keys; key < hull.hi;
+    for (int64_t key = item.number(hull.lo) / plan.keys * plan.keys; key < last;
          key += plan.keys) {
-      int64_t end = std::min(key + plan.keys, hull.hi);
-      TileClass kind = mask.classify(rows, {key, end}, item.scalars);
+      int64_t end = std::min(key + plan.keys, last);
+      TileClass kind = mask.classify(
+          rows, {item.position(key), item.position(end - 1) + 1}, item.scalars);
       if (kind == TileClass::Skip)
         continue;
       ++seen;
@@ -127,10 +144,13 @@ bool Explainer::holds(int64_t q, int64_t k, Scalars s) {
   return !result || !result.getValue().isZero();
 }
 
-int64_t Explainer::allowed(int64_t q, KeyRange keys, Scalars scalars) {
+/// Of keys number [lo, hi) of the class.
+int64_t Explainer::allowed(int64_t q, KeyRange keys, const Item &item) {
   if (keys.empty())
     return 0;
-  switch (mask.classify({q, q}, keys, scalars)) {
+  switch (mask.classify(
+      {q, q}, {item.position(keys.lo), item.position(keys.hi - 1) + 1},
+      item.scalars)) {
   case TileClass::Skip:
     return 0;
   case TileClass::Full:
@@ -139,10 +159,10 @@ int64_t Explainer::allowed(int64_t q, KeyRange keys, Scalars scalars) {
     break;
   }
   if (keys.hi - keys.lo == 1)
-    return holds(q, keys.lo, scalars);
+    return holds(q, item.position(keys.lo), item.scalars);
   int64_t middle = keys.lo + (keys.hi - keys.lo) / 2;
-  return allowed(q, {keys.lo, middle}, scalars) +
-         allowed(q, {middle, keys.hi}, scalars);
+  return allowed(q, {keys.lo, middle}, item) +
+         allowed(q, {middle, keys.hi}, item);
 }
 
 void Explainer::run() {
@@ -152,38 +172,52 @@ void Explainer::run() {
   // Groups of one size do the same unless the mask reads who they are.
   const bool alike =
       !mask.reads(RangeAnalysis::Arg::H) && !mask.reads(RangeAnalysis::Arg::G);
-  std::map<int64_t, int64_t> times;
-  for (const AttentionOp::Group &group : groups)
-    ++times[group.heads];
-  for (const AttentionOp::Group &group : groups) {
+  auto kind = [](const ItemGroup &group) {
+    return std::make_tuple(group.heads.heads, group.heads.dilation,
+                           group.residue);
+  };
+  std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> times;
+  for (const ItemGroup &group : groups)
+    ++times[kind(group)];
+  for (const ItemGroup &group : groups) {
     int64_t weight = 1;
     if (alike) {
-      weight = times[group.heads];
-      times[group.heads] = 0;
+      weight = std::exchange(times[kind(group)], 0);
       if (weight == 0)
         continue;
     }
     const Explanation before = out;
     const double pairsBefore = pairs;
-    Scalars scalars{0, group.firstHead, group.kvHead, qLen, kvLen};
-    const int64_t rows = qLen * group.heads;
-    for (int64_t row = 0; row < rows; row += plan.rows)
-      tile({group, row, std::min(plan.rows, rows - row), scalars});
+    const int64_t step = group.heads.dilation;
+    Item item{group,
+              0,
+              0,
+              {0, group.heads.firstHead, group.heads.kvHead, qLen, kvLen},
+              ((group.residue + shift) % step + step) % step};
+    const int64_t rows = group.rows(qLen);
+    for (item.row = 0; item.row < rows; item.row += plan.rows) {
+      item.count = std::min(plan.rows, rows - item.row);
+      tile(item);
+    }
     // Heads of a group differ only where the mask reads the head, and then
     // each is a group of its own.
     double own = 0;
-    for (int64_t i = 0; i < qLen; ++i) {
-      KeyRange hull = mask.hull({i + shift, i + shift}, scalars);
-      own += double(allowed(i + shift, hull, scalars));
+    for (int64_t i = group.residue; i < qLen; i += step) {
+      const int64_t q = i + shift;
+      KeyRange hull = mask.hull({q, q}, item.scalars);
+      own += double(
+          allowed(q, {item.number(hull.lo), item.number(hull.hi)}, item));
     }
-    allowedSum += own * group.heads * weight;
+    allowedSum += own * group.heads.heads * weight;
     pairs = pairsBefore + (pairs - pairsBefore) * weight;
     for (int64_t Explanation::*tiles :
          {&Explanation::fullTiles, &Explanation::partialTiles,
           &Explanation::skippedTiles})
       out.*tiles = before.*tiles + (out.*tiles - before.*tiles) * weight;
   }
-  const int64_t n = groups.size();
+  // Of a group of heads, all its classes together.
+  const int64_t n = llvm::count_if(
+      groups, [](const ItemGroup &group) { return group.residue == 0; });
   for (int64_t *tiles : {&out.fullTiles, &out.partialTiles, &out.skippedTiles})
     *tiles = (*tiles + n / 2) / n;
   out.visitedPairs = std::llround(pairs / heads);

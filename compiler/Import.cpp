@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Import.h"
+#include "compiler/Dilation.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
@@ -117,6 +118,11 @@ private:
   ImplicitLocOpBuilder b;
   Block *block = nullptr; ///< of the region being written
   unsigned first = 0;     ///< its first integer argument
+  /// The condition that the op's `dilation` stands for.
+  std::optional<Dilation> dilation;
+  bool isDilation(const Expr &e) const {
+    return dilation && dilation->condition == &e;
+  }
 };
 
 void Importer::refuseWhatIsNotLowered() {
@@ -273,6 +279,17 @@ Value Importer::expr(const ExprRef &ref) {
 }
 
 Value Importer::binary(const Expr &e) {
+  if (isDilation(e)) {
+    if (!dilation->ofRemainders)
+      return arith::ConstantOp::create(b, b.getBoolAttr(true));
+    // Remainders have the sign of the dividend: that of a position before the
+    // first equals that of a key only if both are 0.
+    Value q = variable("q"), d = expr(dilation->divisor);
+    return fold<arith::OrIOp>(
+        compare(arith::CmpIPredicate::sge, q, constant(0)),
+        compare(arith::CmpIPredicate::eq, fold<arith::RemSIOp>(q, d),
+                constant(0)));
+  }
   Value x = expr(e.args[0]), y = expr(e.args[1]);
   if (!x || !y)
     return {};
@@ -348,9 +365,10 @@ Value Importer::neighborhood(const Expr &e, ArrayRef<Value> args) {
         fold<arith::AddIOp>(fold<arith::SubIOp>(length, residue),
                             constant(*d - 1)),
         dilation);
-    sameClass = compare(
-        arith::CmpIPredicate::eq,
-        fold<arith::RemSIOp>(fold<arith::SubIOp>(k, q), dilation), zero);
+    if (!isDilation(e))
+      sameClass = compare(
+          arith::CmpIPredicate::eq,
+          fold<arith::RemSIOp>(fold<arith::SubIOp>(k, q), dilation), zero);
   }
   Value start = fold<arith::MaxSIOp>(
       fold<arith::MinSIOp>(fold<arith::SubIOp>(number, constant(*n / 2)),
@@ -454,7 +472,7 @@ Value Importer::call(const Expr &e) {
       right = bounded(e, fold<arith::MulIOp>(right, args[2]));
       if (!left || !right)
         return {};
-      if (!d || *d > 1)
+      if (!isDilation(e) && (!d || *d > 1))
         residue = compare(arith::CmpIPredicate::eq,
                           fold<arith::RemSIOp>(distance, args[2]), constant(0));
     }
@@ -519,6 +537,7 @@ void Importer::importMask(Region &target) {
 OwningOpRef<ModuleOp> Importer::run() {
   refuseWhatIsNotLowered();
   FloatAttr scaleAttr = scale();
+  dilation = findDilation(spec);
   OwningOpRef<ModuleOp> module(ModuleOp::create(b.getLoc()));
   b.setInsertionPointToEnd(module->getBody());
   b.setLoc(toLocation(context, spec.where));
@@ -528,6 +547,7 @@ OwningOpRef<ModuleOp> Importer::run() {
       b.getI64IntegerAttr(spec.kvHeads),
       spec.kvMap.empty() ? DenseI64ArrayAttr()
                          : b.getDenseI64ArrayAttr(spec.kvMap),
+      dilation ? b.getDenseI64ArrayAttr(dilation->ofHead) : DenseI64ArrayAttr(),
       b.getI64IntegerAttr(spec.qkDim), b.getI64IntegerAttr(spec.valueDim), f32,
       f32, f32, scaleAttr ? scaleAttr : b.getF64FloatAttr(1),
       AlignmentAttr::get(&context, spec.align == Align::TopLeft

@@ -56,15 +56,17 @@ LogicalResult setPlan(AttentionOp op, const TargetInfo &target,
   return success();
 }
 
-SmallVector<AttentionOp::Group> itemGroups(AttentionOp op, const Plan &plan) {
-  SmallVector<AttentionOp::Group> groups = op.groups();
-  if (plan.heads > 1)
-    return groups;
-  SmallVector<AttentionOp::Group> single;
-  for (const AttentionOp::Group &group : groups)
-    for (int64_t i = 0; i < group.heads; ++i)
-      single.push_back({group.firstHead + i, 1, group.kvHead});
-  return single;
+SmallVector<ItemGroup> itemGroups(AttentionOp op, const Plan &plan) {
+  SmallVector<ItemGroup> items;
+  for (AttentionOp::Group group : op.groups()) {
+    const int64_t together = plan.heads > 1 ? group.heads : 1;
+    for (int64_t head = 0; head < group.heads; head += together)
+      for (int64_t residue = 0; residue < group.dilation; ++residue)
+        items.push_back(
+            {{group.firstHead + head, together, group.kvHead, group.dilation},
+             residue});
+  }
+  return items;
 }
 
 namespace {
@@ -96,8 +98,15 @@ private:
   }
   Value lookUp(Value group, llvm::function_ref<int64_t(int64_t)> value,
                int64_t groups);
+  Value remainder(Value x, Value d);
   void item(Value item);
   void rows();
+  /// The position of key number `number` of the item's class.
+  Value keyPosition(Value number) {
+    return dilated ? fold<arith::AddIOp>(fold<arith::MulIOp>(number, dilation),
+                                         firstKey)
+                   : number;
+  }
   SmallVector<Value> step(ValueRange state, Value key, Value count,
                           bool masked);
   SmallVector<Value> classified(ValueRange state, Value key, Value end,
@@ -113,6 +122,9 @@ private:
   RangeAnalysis mask;
   // Of the work item.
   Value batch, group, row, head, kvHead, heads, qLen, kvLen, count, shift;
+  bool dilated = false;
+  Value residue, dilation; ///< of the item's queries; null unless dilated
+  Value firstKey;          ///< the first key of their class
   Value q, kOperand, vOperand;
   RowValues positions;
   ScalarValues scalars;
@@ -136,13 +148,14 @@ Value TileBuilder::lookUp(Value at, llvm::function_ref<int64_t(int64_t)> value,
 
 SmallVector<Value> TileBuilder::step(ValueRange state, Value key,
                                      Value keyCount, bool masked) {
+  key = keyPosition(key);
   Value k = LoadKeysOp::create(b, tile(plan.keys, op.getQkDim()), kOperand,
-                               batch, kvHead, key, keyCount);
+                               batch, kvHead, key, keyCount, dilation);
   Value v = LoadKeysOp::create(b, tile(plan.keys, op.getValueDim()), vOperand,
-                               batch, kvHead, key, keyCount);
-  auto scores =
-      ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch, kvHead, head,
-                       row, count, heads, shift, key, keyCount, qLen, kvLen);
+                               batch, kvHead, key, keyCount, dilation);
+  auto scores = ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch,
+                                 kvHead, head, row, count, heads, shift, key,
+                                 keyCount, qLen, kvLen, dilation);
   IRMapping scoreMapping;
   op.getScore().cloneInto(&scores.getScore(), scoreMapping);
   if (masked) {
@@ -181,8 +194,9 @@ Value TileBuilder::conditional(
 SmallVector<Value> TileBuilder::classified(ValueRange state, Value key,
                                            Value end, Value keyCount) {
   Value last = fold<arith::SubIOp>(end, constant(1));
-  Value may = mask.emitMay(b, b.getLoc(), positions, key, last, scalars);
-  Value must = mask.emitMust(b, b.getLoc(), positions, key, last, scalars);
+  Value from = keyPosition(key), to = keyPosition(last);
+  Value may = mask.emitMay(b, b.getLoc(), positions, from, to, scalars);
+  Value must = mask.emitMust(b, b.getLoc(), positions, from, to, scalars);
   SmallVector<Value> results;
   conditional(
       may, state,
@@ -197,19 +211,37 @@ SmallVector<Value> TileBuilder::classified(ValueRange state, Value key,
   return results;
 }
 
+/// Of division by a positive number, not negative itself.
+Value TileBuilder::remainder(Value x, Value d) {
+  return fold<arith::RemSIOp>(
+      fold<arith::AddIOp>(fold<arith::RemSIOp>(x, d), d), d);
+}
+
 void TileBuilder::rows() {
   shift = op.getAlign() == Alignment::TopLeft
               ? constant(0)
               : fold<arith::SubIOp>(kvLen, qLen);
   Value lastRow =
       fold<arith::SubIOp>(fold<arith::AddIOp>(row, count), constant(1));
-  positions = {
-      fold<arith::AddIOp>(fold<arith::DivSIOp>(row, heads), shift),
-      fold<arith::AddIOp>(fold<arith::DivSIOp>(lastRow, heads), shift)};
+  SmallVector<Value> itsClass;
+  if (dilated) {
+    // Within a class queries and keys are numbered densely.
+    itsClass = {residue, dilation};
+    shift = fold<arith::AddIOp>(shift, residue);
+    firstKey = remainder(shift, dilation);
+  }
+  auto position = [&](Value r) {
+    Value query = fold<arith::DivSIOp>(r, heads);
+    if (dilated)
+      query = fold<arith::MulIOp>(query, dilation);
+    return fold<arith::AddIOp>(query, shift);
+  };
+  positions = {position(row), position(lastRow)};
   scalars = {batch, head, kvHead, qLen, kvLen};
 
   q = LoadRowsOp::create(b, tile(plan.rows, op.getQkDim()), operand(Operand::Q),
-                         batch, head, row, count, heads, op.getScaleAttr());
+                         batch, head, row, count, heads, itsClass,
+                         op.getScaleAttr());
   kOperand = operand(Operand::K);
   vOperand = operand(Operand::V);
   const float infinity = std::numeric_limits<float>::infinity();
@@ -217,7 +249,18 @@ void TileBuilder::rows() {
                               fill(0, tile(plan.rows, 1)),
                               fill(0, tile(plan.rows, op.getValueDim()))};
 
-  auto [lo, hi] = mask.emitHull(b, b.getLoc(), positions, scalars);
+  Value lo, hi;
+  std::tie(lo, hi) = mask.emitHull(b, b.getLoc(), positions, scalars);
+  if (dilated) {
+    // Numbers of the first key at or after each end.
+    auto number = [&](Value end) {
+      Value beyond = fold<arith::SubIOp>(
+          fold<arith::AddIOp>(end, fold<arith::SubIOp>(dilation, constant(1))),
+          firstKey);
+      return fold<arith::DivSIOp>(beyond, dilation);
+    };
+    lo = number(lo), hi = number(hi);
+  }
   Value step0 = constant(plan.keys);
   Value first = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step0), step0);
   auto loop = scf::ForOp::create(b, first, hi, step0, state);
@@ -234,22 +277,37 @@ void TileBuilder::rows() {
   auto finish = FinishOp::create(b, done[2].getType(), done[0].getType(),
                                  done[2], done[0], done[1]);
   StoreRowsOp::create(b, finish.getOut(), finish.getLse(), operand(Operand::O),
-                      batch, head, row, count, heads);
+                      batch, head, row, count, heads, itsClass);
 }
 
 void TileBuilder::item(Value number) {
-  SmallVector<AttentionOp::Group> groups = itemGroups(op, plan);
+  SmallVector<ItemGroup> groups = itemGroups(op, plan);
   auto itemOp = ItemOp::create(b, number, b.getI64IntegerAttr(groups.size()),
                                b.getI64IntegerAttr(plan.heads),
                                b.getI64IntegerAttr(plan.rows));
   batch = itemOp.getBatch(), group = itemOp.getGroup(), row = itemOp.getRow();
   int64_t n = groups.size();
-  heads = lookUp(group, [&](int64_t i) { return groups[i].heads; }, n);
-  head = lookUp(group, [&](int64_t i) { return groups[i].firstHead; }, n);
-  kvHead = lookUp(group, [&](int64_t i) { return groups[i].kvHead; }, n);
+  auto ofGroup = [&](auto value) {
+    return lookUp(group, [&](int64_t i) { return value(groups[i]); }, n);
+  };
+  heads = ofGroup([](const ItemGroup &g) { return g.heads.heads; });
+  head = ofGroup([](const ItemGroup &g) { return g.heads.firstHead; });
+  kvHead = ofGroup([](const ItemGroup &g) { return g.heads.kvHead; });
   qLen = LengthOp::create(b, Operand::Q, batch);
   kvLen = LengthOp::create(b, Operand::K, batch);
-  Value left = fold<arith::SubIOp>(fold<arith::MulIOp>(qLen, heads), row);
+  Value queries = qLen;
+  dilated = llvm::any_of(
+      groups, [](const ItemGroup &g) { return g.heads.dilation > 1; });
+  if (dilated) {
+    dilation = ofGroup([](const ItemGroup &g) { return g.heads.dilation; });
+    residue = ofGroup([](const ItemGroup &g) { return g.residue; });
+    // Those of its class: (q_len - residue) / dilation, rounded up.
+    queries = fold<arith::DivSIOp>(
+        fold<arith::AddIOp>(fold<arith::SubIOp>(qLen, residue),
+                            fold<arith::SubIOp>(dilation, constant(1))),
+        dilation);
+  }
+  Value left = fold<arith::SubIOp>(fold<arith::MulIOp>(queries, heads), row);
   count = fold<arith::MinSIOp>(left, constant(plan.rows));
   // There are as many tiles as the longest sequence needs.
   Value any =

@@ -20,10 +20,19 @@ mlir::LogicalResult setPlan(AttentionOp op, const TargetInfo &target,
                             llvm::StringRef overrides,
                             std::vector<std::string> *reasons = nullptr);
 
-/// The groups of heads that work items are numbered by: those that share a kv
-/// head where the plan packs heads, else each head alone.
-llvm::SmallVector<AttentionOp::Group> itemGroups(AttentionOp op,
-                                                 const Plan &plan);
+/// What work items are numbered by: a group of heads that share a kv head and a
+/// dilation where the plan packs heads, else each head alone; and of a dilated
+/// one, each residue class of its queries.
+struct ItemGroup {
+  AttentionOp::Group heads;
+  int64_t residue;
+
+  /// Rows of the class: queries residue, residue + dilation, ... by heads.
+  int64_t rows(int64_t qLen) const {
+    return (qLen - residue + heads.dilation - 1) / heads.dilation * heads.heads;
+  }
+};
+llvm::SmallVector<ItemGroup> itemGroups(AttentionOp op, const Plan &plan);
 
 /// Replaces every planned `attn.attention` of the module by its tile program.
 mlir::LogicalResult buildTilePrograms(mlir::ModuleOp module);

@@ -51,6 +51,7 @@ struct KeyRows {
 /// Where the rows and keys of a score tile are, and what the mask says there.
 struct PairInfo {
   Value batch, group, head, row, rows, heads, shift, key, count, qLen, kvLen;
+  Value step; ///< between the positions of neighbours; 1 unless dilated
   mlir::Region *mask = nullptr;  ///< null: every pair counts
   mlir::Region *score = nullptr; ///< null: the score is the scaled product
   std::shared_ptr<RangeAnalysis> analysis;
@@ -111,7 +112,7 @@ private:
   void finish(FinishOp op);
   void storeRows(StoreRowsOp op);
   Value rowAddress(const CallFields::Tensor &tensor, Value batch, Value head,
-                   Value row, Value heads);
+                   Value row, Value heads, mlir::OperandRange residue);
 
   // The loop's steps (Scores.cpp, Softmax.cpp, Accumulate.cpp).
   void scores(ScoresOp op);

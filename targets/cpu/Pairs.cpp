@@ -26,6 +26,7 @@ PairInfo KernelLowering::pairInfo(ScoresOp op) {
   info.count = scalar(op.getCount());
   info.qLen = scalar(op.getQLen());
   info.kvLen = scalar(op.getKvLen());
+  info.step = op.getStep() ? scalar(op.getStep()) : e.c(1);
   if (!op.getScore().empty())
     info.score = &op.getScore();
   if (!op.getMask().empty()) {
@@ -49,19 +50,27 @@ std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
   };
   auto position = [&](Value r) {
     r = e.min(r, e.sub(pairs.rows, e.c(1)));
-    return index(e.add(e.div(e.add(pairs.row, r), pairs.heads), pairs.shift));
+    Value query = e.div(e.add(pairs.row, r), pairs.heads);
+    return index(e.add(e.mul(query, pairs.step), pairs.shift));
   };
   RowValues at{position(first), position(last)};
   ScalarValues of{index(pairs.batch), index(pairs.head), index(pairs.group),
                   index(pairs.qLen), index(pairs.kvLen)};
+  Value lastKey =
+      e.add(pairs.key, e.mul(e.sub(pairs.count, e.c(1)), pairs.step));
   auto [lo, hi] = bound == Bound::Hull
                       ? pairs.analysis->emitHullWithin(
                             e.b, e.b.getLoc(), at, index(pairs.key),
-                            index(e.add(pairs.key, pairs.count)), of)
+                            index(e.add(lastKey, 1)), of)
                       : pairs.analysis->emitInner(e.b, e.b.getLoc(), at, of);
-  Value from = e.max(e.sub(integer(lo), pairs.key), e.c(0));
-  Value to = e.min(e.sub(integer(hi), pairs.key), pairs.count);
-  return {e.min(from, pairs.count), e.max(to, e.min(from, pairs.count))};
+  // The first column at or after a position.
+  auto column = [&](Value position) {
+    Value distance = e.max(e.sub(integer(position), pairs.key), e.c(0));
+    return e.min(e.div(e.add(distance, e.sub(pairs.step, e.c(1))), pairs.step),
+                 pairs.count);
+  };
+  Value from = column(lo);
+  return {from, e.max(column(hi), from)};
 }
 
 Value KernelLowering::positions(const PairInfo &pairs, Value first) {
@@ -83,8 +92,11 @@ Value KernelLowering::positions(const PairInfo &pairs, Value first) {
                       ? within
                       : arith::DivUIOp::create(e.b, within, narrow(pairs.heads))
                             .getResult();
-  return arith::AddIOp::create(
-      e.b, queries, narrow(e.add(e.div(at, pairs.heads), pairs.shift)));
+  auto step = getConstantIntValue(pairs.step);
+  if (!step || *step != 1)
+    queries = arith::MulIOp::create(e.b, queries, narrow(pairs.step));
+  Value base = e.mul(e.div(at, pairs.heads), pairs.step);
+  return arith::AddIOp::create(e.b, queries, narrow(e.add(base, pairs.shift)));
 }
 
 Value KernelLowering::allowed(const PairInfo &pairs, Value positions,
@@ -112,7 +124,7 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
   bind(narrow(pairs.head));
   bind(narrow(pairs.group));
   bind(positions);
-  bind(narrow(e.add(pairs.key, column)));
+  bind(narrow(e.add(pairs.key, e.mul(column, pairs.step))));
   bind(narrow(pairs.qLen));
   bind(narrow(pairs.kvLen));
   // What depends on the query or the score is a vector, and so is what a

@@ -13,8 +13,11 @@ namespace attn {
 
 /// Row `row` is query `row / heads` of head `head + row % heads`.
 Value KernelLowering::rowAddress(const CallFields::Tensor &tensor, Value batch,
-                                 Value head, Value row, Value heads) {
+                                 Value head, Value row, Value heads,
+                                 OperandRange residue) {
   Value token = e.div(row, heads);
+  if (!residue.empty())
+    token = e.add(scalar(residue[0]), e.mul(token, scalar(residue[1])));
   Value itsHead = e.add(head, e.rem(row, heads));
   Value offset = e.add(
       e.mul(batch, tensor.stride[0]),
@@ -43,7 +46,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
         [&] {
           Value from =
               rowAddress(q, scalar(op.getBatch()), scalar(op.getHead()),
-                         e.add(row, r), scalar(op.getHeads()));
+                         e.add(row, r), scalar(op.getHeads()), op.getResidue());
           each([&](Value d) {
             Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3])));
             return arith::MulFOp::create(e.b, x, scale).getResult();
@@ -59,8 +62,10 @@ void KernelLowering::loadKeys(LoadKeysOp op) {
   Value offset = e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
                        e.add(e.mul(scalar(op.getHead()), tensor.stride[1]),
                              e.mul(scalar(op.getToken()), tensor.stride[2])));
-  views[op.getTile()] = {e.at(tensor.base, offset), tensor.stride[2],
-                         tensor.stride[3], scalar(op.getCount())};
+  Value step = op.getStep() ? scalar(op.getStep()) : e.c(1);
+  views[op.getTile()] = {e.at(tensor.base, offset),
+                         e.mul(tensor.stride[2], step), tensor.stride[3],
+                         scalar(op.getCount())};
 }
 
 void KernelLowering::fill(FillOp op) {
@@ -116,7 +121,8 @@ void KernelLowering::storeRows(StoreRowsOp op) {
         heads = scalar(op.getHeads()), first = scalar(op.getRow()),
         count = scalar(op.getCount());
   e.loop(e.c(0), count, 1, [&](Value r) {
-    Value to = rowAddress(o, batch, head, e.add(first, r), heads);
+    Value to =
+        rowAddress(o, batch, head, e.add(first, r), heads, op.getResidue());
     // A panel after the other: each is a dense row of `width` columns.
     e.loop(e.c(0), e.c(valueDim), width, [&](Value column) {
       Value from = e.at(out, e.add(e.mul(column, plan.rows), e.mul(r, width)));
@@ -134,7 +140,8 @@ void KernelLowering::storeRows(StoreRowsOp op) {
         {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}}};
     e.loop(e.c(0), count, 1, [&](Value r) {
       e.storeScalar(e.loadScalar(e.at(lse, r)),
-                    rowAddress(target, batch, head, e.add(first, r), heads));
+                    rowAddress(target, batch, head, e.add(first, r), heads,
+                               op.getResidue()));
     });
   });
 }
