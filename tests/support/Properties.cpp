@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "tests/support/Properties.h"
 #include "tests/support/Choices.h"
+#include <algorithm>
 #include <fmt/format.h>
 #include <stdexcept>
 
@@ -71,6 +72,14 @@ Case withoutBroadcast(Case c) {
   return c;
 }
 
+bool mentionsBatch(const ExprRef &expr) {
+  if (!expr)
+    return false;
+  if (expr->kind == ExprKind::Name && expr->name == "b")
+    return true;
+  return std::any_of(expr->args.begin(), expr->args.end(), mentionsBatch);
+}
+
 } // namespace
 
 Trial::Trial(const Case &theCase, const Code &code, Order order)
@@ -125,14 +134,25 @@ std::string Properties::sameAloneInBatch(const Case &c) {
   Trial whole(c, code, Order::AllAtOnce);
   if (std::string text = runOne(whole); !text.empty())
     return text;
+  // Where expressions tell entries apart, the entry keeps its number, among
+  // sequences without tokens.
+  bool numbered = mentionsBatch(c.spec.mask) || mentionsBatch(c.spec.score) ||
+                  mentionsBatch(c.spec.sink);
   for (int64_t b = 0; b < c.batch; ++b) {
-    // The same memory, seen as a batch of one with just its own lengths.
+    // The same contents, as a batch of one with just its own lengths.
     Case alone = c;
-    alone.batch = 1;
+    int64_t there = numbered ? b : 0;
+    alone.batch = there + 1;
     alone.qLen = c.qLenOf(b);
     alone.kvLen = c.kvLenOf(b);
     alone.qLens.clear();
     alone.kvLens.clear();
+    if (there > 0) {
+      alone.qLens.assign(static_cast<size_t>(alone.batch), 0);
+      alone.kvLens = alone.qLens;
+      alone.qLens.back() = alone.qLen;
+      alone.kvLens.back() = alone.kvLen;
+    }
     const auto entry = [&](const Tensor &from) {
       return [&from, b](const Index &at) {
         return from.get({b, at[1], at[2], at[3]});
@@ -145,7 +165,7 @@ std::string Properties::sameAloneInBatch(const Case &c) {
     std::string text = runOne(single);
     for (int64_t h = 0; text.empty() && h < c.spec.heads; ++h)
       for (int64_t i = 0; text.empty() && i < c.qLenOf(b); ++i)
-        text = compareRow(whole, single, b, 0, h, i, true);
+        text = compareRow(whole, single, b, there, h, i, true);
     if (!text.empty())
       return prefixed(fmt::format("entry {} of the batch alone", b), text);
   }

@@ -24,6 +24,7 @@ Action addRun(CLI::App &command);
 Action addCheck(CLI::App &command);
 Action addBench(CLI::App &command);
 Action addExplain(CLI::App &command);
+Action addPlot(CLI::App &command);
 Action addTargets(CLI::App &command);
 Action addCache(CLI::App &command);
 

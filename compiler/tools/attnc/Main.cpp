@@ -36,6 +36,7 @@ constexpr CommandEntry kCommands[] = {
     {"check", "compare kernels with a double-precision evaluation", addCheck},
     {"bench", "measure a kernel against what the machine can do", addBench},
     {"explain", "say what a kernel will do, and why", addExplain},
+    {"plot", "draw the mask and the tiles that a kernel visits", addPlot},
     {"targets", "list the targets", addTargets},
     {"cache", "list or clear the cache on disk", addCache},
 };

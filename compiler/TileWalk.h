@@ -1,0 +1,111 @@
+//===- compiler/TileWalk.h - The loops of a tile program, in numbers ------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Follows the loops of the tile program (Tile.cpp) with the same analysis, in
+// numbers instead of IR: what `explain` counts and `plot` draws.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_TILEWALK_H
+#define ATTNC_COMPILER_TILEWALK_H
+
+#include "compiler/AttnDialect.h"
+#include "compiler/Compiler.h"
+#include "compiler/Plan.h"
+#include "compiler/RangeAnalysis.h"
+#include "compiler/Tile.h"
+#include "dsl/Spec.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// A variant in the IR with its plan, and what owns it.
+struct PlannedVariant {
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  AttentionOp op;
+  const TargetInfo *target = nullptr;
+
+  /// Null where something is refused; `diagnostics` then say what. `reasons`
+  /// (may be null) gets those of the plan.
+  static std::unique_ptr<PlannedVariant>
+  make(const Spec &spec, const CompileOptions &options,
+       std::vector<Diagnostic> &diagnostics, std::vector<std::string> *reasons);
+};
+
+/// Lengths are those of the sequence. Cheap to copy; `op` has to outlive it.
+class TileWalk {
+public:
+  TileWalk(AttentionOp op, const TargetInfo &target, int64_t qLen,
+           int64_t kvLen);
+
+  /// A work item: a tile of (query, head) pairs of a group of heads; of a
+  /// dilated one, of a residue class of its queries.
+  struct Item {
+    ItemGroup group;
+    int64_t row, count; ///< first row of the tile, rows it has
+    Scalars scalars;
+    int64_t firstKey; ///< of the class of its keys
+
+    int64_t step() const { return group.heads.dilation; }
+    /// Of key number `key` of the class.
+    int64_t position(int64_t key) const { return firstKey + key * step(); }
+    /// Positions from the first to the last of keys number [lo, hi), not empty.
+    KeyRange positions(KeyRange keys) const {
+      return {position(keys.lo), position(keys.hi - 1) + 1};
+    }
+    /// The keys of the class in a range of positions, by number.
+    KeyRange numbers(KeyRange positions) const {
+      auto first = [&](int64_t position) {
+        return std::max<int64_t>(position - firstKey + step() - 1, 0) / step();
+      };
+      return {first(positions.lo), first(positions.hi)};
+    }
+  };
+  /// A tile of scores that is computed.
+  struct Visit {
+    KeyRange keys;  ///< by number in the item's class
+    TileClass kind; ///< never Skip
+    double pairs;   ///< pairs of rows and keys that blocks of scores cover
+  };
+
+  void items(const ItemGroup &group,
+             llvm::function_ref<void(const Item &)> body) const;
+  /// In the order of the kernel; gives the number of tiles that are skipped.
+  int64_t tiles(const Item &item,
+                llvm::function_ref<void(const Visit &)> body) const;
+  /// The keys that a query (counted from 0) of a group's class may attend to,
+  /// as longest runs of positions in ascending order.
+  void allowed(const ItemGroup &group, int64_t query,
+               llvm::function_ref<void(KeyRange)> body) const;
+
+  const Plan &getPlan() const { return plan; }
+  const RangeAnalysis &getMask() const { return mask; }
+  /// The position of query 0.
+  int64_t firstPosition() const { return shift; }
+
+private:
+  Rows rowsOf(const Item &item, int64_t first, int64_t last) const;
+  /// Of the group, with no rows yet.
+  Item itemOf(const ItemGroup &group) const;
+  double visited(const Item &item, int64_t key, int64_t end, bool masked) const;
+  void split(int64_t q, KeyRange keys, const Item &item,
+             llvm::function_ref<void(KeyRange)> body) const;
+  bool holds(int64_t q, int64_t k, Scalars scalars) const;
+
+  AttentionOp op;
+  Plan plan;
+  RangeAnalysis mask;
+  int64_t lanes, qLen, kvLen, shift;
+};
+
+} // namespace attn
+
+#endif
