@@ -86,21 +86,29 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
     sums.push_back(arith::MulFOp::create(e.b, old, decay));
   }
 
-  // A vector of rows at a time: the constants of exp then stay in registers.
+  // A vector of rows at a time: the constants of exp then stay in registers. So
+  // do they only if the mask has a loop of its own.
   Value masked = e.splat(-0.0f);
+  auto weigh = [&](int64_t v, Value key) {
+    Value x = e.load(address(key, v), Aligned::Vector);
+    return emitExpOfNegative(e, arith::SubFOp::create(e.b, x, reference[v]));
+  };
   for (int64_t v = 0; v < vectors; ++v) {
-    Values total =
-        e.unrolled(lo, hi, 1, sums[v], [&](Value key, ValueRange state) {
-          Value at = address(key, v);
-          Value weight = emitExpOfNegative(
-              e, arith::SubFOp::create(e.b, e.load(at, Aligned::Vector),
-                                       reference[v]));
-          if (pairs.mask)
-            weight = arith::SelectOp::create(e.b, allowed(pairs, where[v], key),
-                                             weight, masked);
-          e.store(weight, at, Aligned::Vector);
-          return Values{arith::AddFOp::create(e.b, state[0], weight)};
-        });
+    if (pairs.mask)
+      e.loop(lo, hi, 1, [&](Value key) {
+        e.store(weigh(v, key), address(key, v), Aligned::Vector);
+      });
+    Values total = e.loop(lo, hi, 1, sums[v], [&](Value key, ValueRange state) {
+      Value at = address(key, v);
+      Value weight =
+          pairs.mask
+              ? arith::SelectOp::create(e.b, allowed(pairs, where[v], key),
+                                        e.load(at, Aligned::Vector), masked)
+                    .getResult()
+              : weigh(v, key);
+      e.store(weight, at, Aligned::Vector);
+      return Values{arith::AddFOp::create(e.b, state[0], weight)};
+    });
     e.store(total[0], e.at(sum, v * e.lanes), Aligned::Vector);
   }
 

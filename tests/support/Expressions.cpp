@@ -81,9 +81,18 @@ std::string ListWriter::real(double most) {
     double value =
         static_cast<double>(choices.between(1, static_cast<int64_t>(steps))) /
         16;
-    elements.push_back(
-        fmt::format("{}{:.4f}", choices.chance(30) ? "-" : "", value));
+    std::string sign = choices.chance(30) ? "-" : "";
+    elements.push_back(fmt::format("{}{:.4f}", sign, value));
   }
+  return define(elements, at);
+}
+
+std::string ListWriter::boolean() {
+  int64_t extent = 0;
+  std::string at = index(extent);
+  std::vector<std::string> elements;
+  for (int64_t n = 0; n < extent; ++n)
+    elements.push_back(choices.chance(50) ? "true" : "false");
   return define(elements, at);
 }
 
@@ -127,8 +136,6 @@ std::string MaskWriter::neighborhood() {
   int64_t n = choices.between(1, 40);
   if (choices.chance(50))
     return fmt::format("neighborhood({})", n);
-  if (features.lists && choices.chance(30))
-    return fmt::format("neighborhood({}, {})", n, lists.integer(1, 4));
   return fmt::format("neighborhood({}, {})", n, choices.between(1, 4));
 }
 
@@ -175,6 +182,11 @@ std::string MaskWriter::comparison() {
                                                ">=", "==", "!="};
   const std::string left = linear(), op = choices.oneOf(ops);
   int64_t constant = randomConstant(choices);
+  // In f32: what rounding decides is decided alike everywhere.
+  if (features.scores && choices.chance(15))
+    return fmt::format("{:.1f} * ({}) {} {:.1f}",
+                       static_cast<double>(choices.between(1, 9)) / 10, left,
+                       op, static_cast<double>(constant) / 10);
   if (features.lists && choices.chance(25))
     return fmt::format("{} {} {}", left, op, lists.integer(-9, 60));
   if (choices.chance(25))
@@ -185,7 +197,7 @@ std::string MaskWriter::comparison() {
 /// Some heads see other keys than others, or keys of the same block.
 std::string MaskWriter::ofHeads(int depth) {
   int64_t n = choices.between(2, 33);
-  switch (choices.between(0, 4)) {
+  switch (choices.between(0, 6)) {
   case 0:
     return fmt::format("({} || h % 2 == 0)", write(depth - 1));
   case 1:
@@ -196,6 +208,11 @@ std::string MaskWriter::ofHeads(int depth) {
                        write(depth - 1), write(depth - 1));
   case 3:
     return fmt::format("(k / {} == q / {})", n, n);
+  case 4:
+    return fmt::format("({} || {})", lists.boolean(), write(depth - 1));
+  case 5:
+    return fmt::format("(k % {0} == q % {0} || {1})", lists.integer(1, 6),
+                       write(depth - 1));
   default:
     return fmt::format("(g == {} || {})", choices.between(0, 1),
                        write(depth - 1));

@@ -27,6 +27,8 @@ public:
   std::string integer(int64_t low, int64_t high);
   /// The same of multiples of 1/16, at most `most` in magnitude.
   std::string real(double most);
+  /// The same of truth values.
+  std::string boolean();
   /// The definitions, a line each.
   const std::string &text() const { return definitions; }
 
