@@ -87,6 +87,7 @@ TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
                     hi = firstFrom(item.row + item.count);
       TileMap::Row row{{itemClass.residue + lo * step,
                         itemClass.residue + (hi - 1) * step + 1},
+                       step,
                        {}};
       map.skippedTiles += walk.tiles(item, [&](const TileWalk::Visit &visit) {
         const bool full = visit.kind == TileClass::Full;

@@ -35,6 +35,7 @@ public:
   /// it.
   struct Row {
     Span queries;
+    int64_t step; ///< from one query of the item to the next
     std::vector<Tile> tiles;
   };
 

@@ -133,6 +133,8 @@ void Plot::pairs(const TileMap::Row &row) {
             size_t((tile.keys.hi - tile.keys.lo + kStep - 1) / kStep), 0);
     }
     for (; q < band.hi; ++q) {
+      if ((q - row.queries.lo) % row.step != 0)
+        continue;
       size_t first = 0;
       map.forEachAllowed(q, [&](Span run) {
         allowedPairs += run.hi - run.lo;
