@@ -226,6 +226,10 @@ Value Importer::listElement(const Expr &e) {
       return {};
   }
   b.setLoc(toLocation(context, e.where));
+  // One float makes all of a list floats.
+  if (llvm::any_of(values, [](Value v) { return v.getType().isF32(); }))
+    for (Value &v : values)
+      v = toFloat(v);
   return at ? choose(at, values) : Value();
 }
 

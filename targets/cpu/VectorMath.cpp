@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cpu/KernelLowering.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -83,8 +84,9 @@ Value emitLog(Emitter &e, Value x) {
   Value result =
       e.fma(n, e.splat(0.693359375f), arith::AddFOp::create(e.b, f, p));
   // The exponent of a NaN or an infinity is not one: hand it on.
-  Value finite = arith::CmpFOp::create(e.b, arith::CmpFPredicate::OLT, x,
-                                       e.splat(3.4028235e38f));
+  Value finite =
+      arith::CmpFOp::create(e.b, arith::CmpFPredicate::OLT, x,
+                            e.splat(std::numeric_limits<float>::infinity()));
   return arith::SelectOp::create(e.b, finite, result, x);
 }
 

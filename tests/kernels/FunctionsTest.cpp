@@ -194,13 +194,13 @@ TEST_P(Functions, ExpIsMonotonic) {
 }
 
 TEST_P(Functions, Logarithms) {
-  Arguments all = everyExponent(-126, 126);
+  Arguments all = everyExponent();
   addInterval(all, 0.25, 4, 6000);
   addInterval(all, 0.99, 1.01, 2000);
   addAround(all, 1);
   addAround(all, 0.70710678F);
   addAround(all, 1.41421356F);
-  for (float x : {kLeastNormal, 3.4e38F, 10.0F, 1e10F, 1e-10F})
+  for (float x : {kLeastNormal, kLargest, 10.0F, 1e10F, 1e-10F})
     all.push_back(x);
   for (int exponent = -149; exponent < -126; ++exponent)
     for (float mantissa : {1.0F, 1.25F, 1.75F})

@@ -284,7 +284,7 @@ TEST_P(Scores, EveryVariableIsTheOneItIs) {
         "list[h]", "list[g]", "list[(h + 1) % 3]", "k <= q ? 3 : h",
         "(k + h) % 3 == 0 ? 1 : 0"}) {
     Spec spec = variant(5, 2, 8,
-                        fmt::format("let list = [0.5, -2.0, 7.0, 1.0, 20.0] "
+                        fmt::format("let list = [0.5, -2, 7, 1, 20] "
                                     "score = s + 0.0625 * ({})",
                                     term));
     Properties kernel = kernelOf(spec);

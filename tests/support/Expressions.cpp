@@ -82,7 +82,11 @@ std::string ListWriter::real(double most) {
         static_cast<double>(choices.between(1, static_cast<int64_t>(steps))) /
         16;
     std::string sign = choices.chance(30) ? "-" : "";
-    elements.push_back(fmt::format("{}{:.4f}", sign, value));
+    // A list of both is one of numbers.
+    if (most >= 1 && choices.chance(25))
+      elements.push_back(fmt::format("{}{}", sign, std::ceil(value)));
+    else
+      elements.push_back(fmt::format("{}{:.4f}", sign, value));
   }
   return define(elements, at);
 }
