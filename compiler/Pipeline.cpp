@@ -90,7 +90,7 @@ private:
     if (last == Stage::Loops)
       return succeeded(verify(*owned));
     for (Operation &op : *owned->getBody())
-      if (auto bytes = op.getAttrOfType<IntegerAttr>("attn.scratch_bytes"))
+      if (auto bytes = op.getAttrOfType<IntegerAttr>(kScratchAttr))
         facts.scratchBytes = bytes.getInt();
     return succeeded(target.lowerToLLVM(*owned));
   }

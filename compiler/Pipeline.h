@@ -27,11 +27,6 @@ struct KernelFacts {
   int64_t scratchBytes = 0;
 };
 
-/// The function of the LLVM module that is the kernel's `run`:
-/// void(ptr call, i64 first, i64 last, ptr scratch). Whatever else the module
-/// defines is internal.
-inline constexpr const char *kKernelFunction = "attn_kernel_run";
-
 /// Runs every stage. On failure returns null and appends diagnostics.
 std::unique_ptr<llvm::Module>
 lowerToLLVMIR(const Spec &spec, const Target &target, const std::string &plan,

@@ -36,6 +36,13 @@ struct TargetInfo {
   uint64_t l2Bytes = 256 << 10;
 };
 
+/// The function that `lowerTiles` leaves of a tile program, the kernel's `run`
+/// (runtime/attn_abi.h): void(ptr call, i64 first, i64 last, ptr scratch).
+/// Whatever else the module defines is internal.
+inline constexpr const char *kKernelFunction = "attn_kernel_run";
+/// Its attribute that says how many bytes of scratch memory it needs.
+inline constexpr const char *kScratchAttr = "attn.scratch_bytes";
+
 class AttentionOp;
 
 class Target {

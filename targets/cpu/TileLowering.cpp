@@ -272,7 +272,7 @@ LogicalResult lowerTilesToLoops(ModuleOp module, const TargetInfo &target) {
     Type ptr = LLVM::LLVMPointerType::get(b.getContext());
     Type i64 = b.getI64Type();
     auto function =
-        func::FuncOp::create(b, kernel.getLoc(), "attn_kernel_run",
+        func::FuncOp::create(b, kernel.getLoc(), kKernelFunction,
                              b.getFunctionType({ptr, i64, i64, ptr}, {}));
     // The caller's scratch memory is nobody else's.
     function.setArgAttr(3, LLVM::LLVMDialect::getNoAliasAttrName(),

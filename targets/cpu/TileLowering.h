@@ -13,9 +13,6 @@ namespace attn {
 /// The widest row of queries, keys or values that is lowered.
 inline constexpr int64_t kMaxWidth = 4096;
 
-/// Attribute of a lowered kernel function: bytes of scratch memory it needs.
-inline constexpr const char *kScratchAttr = "attn.scratch_bytes";
-
 /// Replaces every `attn.kernel` by a function over work items (the signature of
 /// attn_kernel_fn) in scf, arith, vector and LLVM memory ops.
 mlir::LogicalResult lowerTilesToLoops(mlir::ModuleOp module,
