@@ -303,8 +303,7 @@ TEST_P(Scores, PropertiesHold) {
   for (const char *rest :
        {"score = softcap(s, 50.0) mask = causal && sliding(30)",
         "score = s - alibi_slope(h) * abs(q - k) mask = causal",
-        "let d = [1, 2, 3, 1, 4, 1] mask = window(6, 6, d[h]) "
-        "score = s * sigmoid(s)",
+        "let d = [1,2,3,1,4,1] score = s*sigmoid(s) mask = window(6, 6, d[h])",
         "mask = neighborhood(9, 2) score = s + exp(-abs(s)) * h",
         "mask = h % 2 == 0 ? causal : window(4) score = tanh(s) * 3 + k % 2"})
     for (auto [qLen, kvLen] :
