@@ -21,12 +21,10 @@ namespace attn {
 
 /// What the planner needs to know of a variant.
 struct Problem {
-  int64_t heads = 1;
   int64_t qkDim = 1;
   int64_t valueDim = 1;
   /// For each run of query heads that share a kv head: how many.
   std::vector<int64_t> groupSizes;
-  bool masked = false;    ///< some key may be ruled out
   bool readsHead = false; ///< mask or score do: a tile's rows are of one head
 };
 

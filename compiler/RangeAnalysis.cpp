@@ -282,11 +282,7 @@ RangeAnalysis RangeAnalysis::analyse(Region &region) {
 }
 
 KeyRange RangeAnalysis::hull(Rows rows, Scalars scalars) const {
-  NumberOps ops;
-  Evaluator<NumberOps> e(ops, byVar(scalars));
-  auto [lo, hi] =
-      e.clamped(e.hull(mask->value.yes, {rows.qMin, rows.qMax, std::nullopt}));
-  return {lo, hi};
+  return hullWithin(rows, {0, scalars.kvLen}, scalars);
 }
 
 KeyRange RangeAnalysis::hullWithin(Rows rows, KeyRange keys,

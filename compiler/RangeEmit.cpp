@@ -104,9 +104,8 @@ struct Emitter {
 std::pair<Value, Value> RangeAnalysis::emitHull(OpBuilder &builder,
                                                 Location loc, RowValues rows,
                                                 ScalarValues scalars) const {
-  Emitter e(builder, loc, scalars);
-  return e.evaluator.clamped(
-      e.evaluator.hull(mask->value.yes, {rows.qMin, rows.qMax, std::nullopt}));
+  Value first = arith::ConstantIndexOp::create(builder, loc, 0);
+  return emitHullWithin(builder, loc, rows, first, scalars.kvLen, scalars);
 }
 
 std::pair<Value, Value>

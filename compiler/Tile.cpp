@@ -22,12 +22,10 @@ namespace attn {
 
 Problem problemOf(AttentionOp op) {
   Problem problem;
-  problem.heads = op.getHeads();
   problem.qkDim = op.getQkDim();
   problem.valueDim = op.getValueDim();
   for (const AttentionOp::Group &group : op.groups())
     problem.groupSizes.push_back(group.heads);
-  problem.masked = !op.getMask().empty();
   auto reads = [](Region &region, unsigned argument) {
     return !region.empty() && !region.getArgument(argument).use_empty();
   };

@@ -2,9 +2,9 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// Lanes are value columns. A panel of V is copied to a dense area once a key
-// tile (its rows would otherwise fall into few sets of the cache) and serves
-// all rows; the weight of a (key, row) pair is broadcast.
+// Lanes are value columns; the weight of a (key, row) pair is broadcast. Where
+// several register blocks of rows read a panel of V, they read a dense copy:
+// the rows of V would fall into few sets of the cache.
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cpu/KernelLowering.h"

@@ -14,7 +14,9 @@ using namespace mlir;
 namespace attn {
 
 PairInfo KernelLowering::pairInfo(ScoresOp op) {
-  PairInfo info;
+  PairInfo &info = pairs[op];
+  if (info.batch)
+    return info;
   info.batch = scalar(op.getBatch());
   info.group = scalar(op.getGroup());
   info.head = scalar(op.getHead());

@@ -132,7 +132,7 @@ TEST_F(Override, LegalOnesPass) {
 
 TEST_F(Override, HeadsStayApartWhereTheMaskReadsThem) {
   Problem apart = p;
-  apart.masked = apart.readsHead = true;
+  apart.readsHead = true;
   PlanWithReasons changed = makePlan(apart, info);
   ASSERT_EQ(words(overridePlan(changed, "heads=4")), "");
   EXPECT_EQ(words(checkPlan(changed.plan, apart, info)),

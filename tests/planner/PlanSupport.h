@@ -45,9 +45,6 @@ inline Problem problem(int64_t qkDim, int64_t valueDim,
   Problem p;
   p.qkDim = qkDim, p.valueDim = valueDim;
   p.groupSizes = std::move(groupSizes);
-  p.heads = 0;
-  for (int64_t size : p.groupSizes)
-    p.heads += size;
   return p;
 }
 
@@ -62,8 +59,7 @@ inline Problem anyProblem(int64_t widest = 4096) {
       problem(qkDim, valueDim,
               *rc::gen::nonEmpty(rc::gen::container<std::vector<int64_t>>(
                   rc::gen::inRange<int64_t>(1, 130))));
-  p.masked = *rc::gen::arbitrary<bool>();
-  p.readsHead = p.masked && *rc::gen::arbitrary<bool>();
+  p.readsHead = *rc::gen::arbitrary<bool>();
   return p;
 }
 

@@ -20,7 +20,7 @@ TEST(Plan, HeadsOfAGroupShareATile) {
 
 TEST(Plan, AMaskThatReadsTheHeadKeepsHeadsApart) {
   Problem p = problem(64, 64, {4, 4});
-  p.masked = p.readsHead = true;
+  p.readsHead = true;
   PlanWithReasons made = makePlan(p, machine(8, 16));
   EXPECT_EQ(made.plan.heads, 1);
   bool said = false;
