@@ -25,7 +25,8 @@ StructType *kernelStructType(LLVMContext &context) {
                                       i32, i32, i32, i32, // types, preference
                                       i64, i64, i64,      // items
                                       i64,                // scratch_bytes
-                                      i32, i32,           // n_params, reserved
+                                      i32, i32,           // n_params, flags
+                                      ptr,                // params
                                   });
 }
 
@@ -47,6 +48,12 @@ static Constant *addString(Module &module, StringRef text) {
 
 static std::optional<attn_dtype> dtypeOf(attn::Type type) {
   switch (type) {
+  case attn::Type::I32:
+    return ATTN_I32;
+  case attn::Type::Bool:
+    return ATTN_BOOL;
+  case attn::Type::Tokens:
+    return ATTN_TOKENS;
   case attn::Type::F32:
     return ATTN_F32;
   case attn::Type::F16:
@@ -56,6 +63,71 @@ static std::optional<attn_dtype> dtypeOf(attn::Type type) {
   default:
     return std::nullopt;
   }
+}
+
+static attn_dim dimOf(Dim::Kind kind) {
+  switch (kind) {
+  case Dim::Batch:
+    return ATTN_DIM_BATCH;
+  case Dim::Heads:
+    return ATTN_DIM_HEADS;
+  case Dim::KvHeads:
+    return ATTN_DIM_KV_HEADS;
+  case Dim::Queries:
+    return ATTN_DIM_QUERIES;
+  case Dim::Keys:
+    return ATTN_DIM_KEYS;
+  case Dim::Tokens:
+    return ATTN_DIM_TOKENS;
+  case Dim::Constant:
+    return ATTN_DIM_CONSTANT;
+  }
+  llvm_unreachable("every kind is handled");
+}
+
+/// The array of attn_param_info; null where there are no parameters.
+static Constant *addParams(Module &module, const Spec &spec,
+                           const KernelFacts &facts) {
+  LLVMContext &context = module.getContext();
+  llvm::Type *ptr = PointerType::getUnqual(context);
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+  if (spec.params.empty())
+    return ConstantPointerNull::get(cast<PointerType>(ptr));
+  auto *dimsType = ArrayType::get(i32, ATTN_MAX_DIMS);
+  auto *constantsType = ArrayType::get(i64, ATTN_MAX_DIMS);
+  StructType *type = StructType::get(
+      context, {ptr, i32, i32, dimsType, constantsType, i32, i32});
+  SmallVector<Constant *> infos;
+  for (auto [i, param] : enumerate(spec.params)) {
+    std::vector<Dim> declared = param.dims;
+    if (param.type == attn::Type::Tokens)
+      declared = {{Dim::Batch, 0}, {Dim::Tokens, 0}};
+    Constant *zero32 = ConstantInt::get(i32, 0);
+    Constant *zero64 = ConstantInt::get(i64, 0);
+    SmallVector<Constant *> dims(ATTN_MAX_DIMS, zero32);
+    SmallVector<Constant *> constants(ATTN_MAX_DIMS, zero64);
+    for (auto [d, dim] : enumerate(declared)) {
+      dims[d] = ConstantInt::get(i32, dimOf(dim.kind));
+      constants[d] = ConstantInt::getSigned(i64, dim.constant);
+    }
+    const ParamFacts own =
+        i < facts.params.size() ? facts.params[i] : ParamFacts();
+    infos.push_back(ConstantStruct::get(
+        type, {addString(module, param.name),
+               ConstantInt::get(i32, *dtypeOf(param.type)),
+               ConstantInt::get(i32, declared.size()),
+               ConstantArray::get(dimsType, dims),
+               ConstantArray::get(constantsType, constants),
+               ConstantInt::getSigned(i32, own.flags),
+               ConstantInt::getSigned(i32, own.summaryDim)}));
+  }
+  auto *listType = ArrayType::get(type, infos.size());
+  auto *list =
+      new GlobalVariable(module, listType, true, GlobalValue::PrivateLinkage,
+                         ConstantArray::get(listType, infos), "attn.params");
+  list->setAlignment(llvm::Align(8));
+  return list;
 }
 
 bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
@@ -122,7 +194,9 @@ bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
       int64(facts.itemRows),
       int64(facts.scratchBytes),
       int32(int64_t(spec.params.size())),
-      int32(0),
+      int32((spec.align == Align::TopLeft ? ATTN_KERNEL_TOP_LEFT : 0) |
+            (facts.globals ? ATTN_KERNEL_GLOBALS : 0)),
+      addParams(module, spec, facts),
   };
   StructType *type = kernelStructType(context);
   auto *descriptor = new GlobalVariable(

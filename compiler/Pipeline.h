@@ -19,12 +19,20 @@
 
 namespace attn {
 
+/// What a kernel relies on in a parameter (runtime/attn_abi.h).
+struct ParamFacts {
+  int32_t flags = 0;       ///< of attn_param_flag
+  int32_t summaryDim = -1; ///< which dimension it wants summed up in blocks
+};
+
 /// What the descriptor of a kernel says beyond the Spec.
 struct KernelFacts {
   int64_t itemGroups = 0;
   int64_t itemHeads = 0;
   int64_t itemRows = 0;
   int64_t scratchBytes = 0;
+  bool globals = false;           ///< global rows are work items of their own
+  std::vector<ParamFacts> params; ///< one a declared parameter
 };
 
 /// Runs every stage. On failure returns null and appends diagnostics.

@@ -149,6 +149,20 @@ typedef enum attn_layout {
   ATTN_BTHD = 1, /* [batch, tokens, heads, width]; LSE [batch, tokens, heads] */
 } attn_layout;
 
+/* The value of a parameter, by the name it has in the text. A scalar has no
+ * dimensions; others have the declared ones, where `batch`, `heads`, `queries`,
+ * ... are extents of the call, and an extent of 1 stands for any: its element
+ * is used throughout. `tokens` as a dimension are all positions: kv_len, or
+ * with `align = top_left` q_len if that is more. Elements are f32, f16, bf16,
+ * i32 or bool (also u8, 0 or not) as declared. A parameter of type tokens is
+ * [batch, n] (or [1, n]) of i32 or i64: positions of each sequence, in any
+ * order, repeated or not; negative ones are padding, those at or past the end
+ * of the sequence are refused. Any strides are taken. */
+typedef struct attn_argument {
+  const char *name;
+  const DLTensor *value;
+} attn_argument;
+
 /* The tensors of a call, on the CPU. Shapes are in the order of the layout:
  *   q   [batch, heads, q_len, qk_dim]        type of the kernel's q_type
  *   k   [batch, kv_heads, kv_len, qk_dim]    kv_type
@@ -164,6 +178,9 @@ typedef enum attn_layout {
 typedef struct attn_tensors {
   uint32_t struct_size;
   const DLTensor *q, *k, *v, *o, *lse, *q_lens, *kv_lens;
+  /* One for each parameter of the variant, in any order. */
+  const attn_argument *params;
+  size_t n_params;
 } attn_tensors;
 
 /* How to run. At most one of `pool` and `parallel_for` is given; with neither,
@@ -187,6 +204,30 @@ typedef struct attn_run_options {
  * may be NULL. A kernel with features that the CPU lacks is refused. */
 ATTN_API int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
                       const attn_run_options *options, attn_error *error);
+
+/*--- The pieces of attn_run ------------------------------------------------*/
+
+/* For callers that fill an attn_call and schedule its work items themselves.
+ * attn_run does all of this. */
+
+/* Finds each of the kernel's parameters among `n` arguments and checks names,
+ * types and shapes against the call, of which batch, q_len and kv_len are set.
+ * *bytes is how much memory attn_params_fill needs. */
+ATTN_API int attn_params_check(const attn_kernel *kernel,
+                               const attn_argument *arguments, size_t n,
+                               const attn_call *call, size_t *bytes,
+                               attn_error *error);
+/* Checks the values of arguments that attn_params_check has passed, against the
+ * call's q_lens and kv_lens too, and fills `memory` (aligned to 64; may be NULL
+ * for 0 bytes) and the call's `params`, `globals` and what belongs to them,
+ * which point into the memory and into the arguments' data. */
+ATTN_API int attn_params_fill(const attn_kernel *kernel,
+                              const attn_argument *arguments, size_t n,
+                              attn_call *call, void *memory, attn_error *error);
+/* The number of work items of a call that is filled in (attn_abi.h), or -1 if
+ * that is more than can be counted in 62 bits. */
+ATTN_API int64_t attn_count_items(const attn_kernel *kernel,
+                                  const attn_call *call);
 
 /*--- Compiling a text when the program runs --------------------------------*/
 

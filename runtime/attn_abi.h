@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define ATTN_ABI_VERSION 1u
+#define ATTN_ABI_VERSION 2u
 #define ATTN_BUNDLE_MAGIC 0x4e545441u /* "ATTN" as a little-endian word */
 /* The one symbol a bundle exports: a `const attn_bundle_table`. */
 #define ATTN_BUNDLE_SYMBOL "attn_bundle"
@@ -25,6 +25,32 @@ extern "C" {
 /* The longest sequence. Positions are 32-bit integers in masks, and a position
  * plus or minus a constant of this size must not wrap around. */
 #define ATTN_MAX_TOKENS (INT64_C(1) << 30)
+
+/* The most dimensions a parameter has. */
+#define ATTN_MAX_DIMS 8
+/* How many consecutive elements one entry of attn_param.blocks sums up. */
+#define ATTN_BLOCK 32
+
+/* One parameter of a call, checked and laid out by the runtime. Extents are
+ * those of the declared dimensions, below 2^31; along one in which the caller
+ * gave a single element the stride is 0. A scalar has none. Elements are those
+ * of attn_param_info.type; a bool is a byte, 0 or not. A list of tokens is a
+ * bool for each [batch, position]: whether the position is in the list.
+ *
+ * An index beyond its dimension takes the nearest element. An index into
+ * ATTN_DIM_QUERIES counts from the first query of its sequence. */
+typedef struct attn_param {
+  const void *data;
+  int64_t extent[ATTN_MAX_DIMS];
+  int64_t stride[ATTN_MAX_DIMS]; /* in elements */
+  /* Where attn_param_info.summary_dim asks for it, else NULL: the smallest and
+   * the largest value of each ATTN_BLOCK elements along that dimension, two
+   * numbers side by side. Elements past a sequence's own length are left out.
+   */
+  const int32_t *blocks;
+  int64_t block_stride[ATTN_MAX_DIMS]; /* in int32_t; of the summed dimension,
+                                          from block to block */
+} attn_param;
 
 /* One call: pointers, lengths and strides. Strides count elements, may be any
  * 64-bit value (0 and negative included), in the order batch, head, token,
@@ -47,7 +73,13 @@ typedef struct attn_call {
   int64_t v_stride[4];
   int64_t o_stride[4];
   int64_t lse_stride[3];
-  const void *const *params; /* one a declared parameter; NULL where none */
+  const attn_param *params; /* one a declared parameter; NULL where none */
+  /* For kernels with ATTN_KERNEL_GLOBALS: for each entry of the batch the
+   * positions in any of its lists of tokens, ascending, each once. */
+  const int32_t *globals;
+  int64_t globals_stride;       /* between entries of the batch */
+  const int64_t *global_counts; /* [batch], each at most max_globals */
+  int64_t max_globals;
 } attn_call;
 
 /* Runs work items first..last-1 of a call. Pure: no allocation, no globals, no
@@ -61,7 +93,45 @@ typedef enum attn_dtype {
   ATTN_F32 = 0,
   ATTN_F16 = 1,
   ATTN_BF16 = 2,
+  ATTN_I32 = 3,    /* parameters only, as all that follow */
+  ATTN_BOOL = 4,   /* a byte, 0 or not */
+  ATTN_TOKENS = 5, /* a list of positions for each entry of the batch */
 } attn_dtype;
+
+typedef enum attn_dim {
+  ATTN_DIM_CONSTANT = 0,
+  ATTN_DIM_BATCH = 1,
+  ATTN_DIM_HEADS = 2,
+  ATTN_DIM_KV_HEADS = 3,
+  ATTN_DIM_QUERIES = 4, /* q_len */
+  ATTN_DIM_KEYS = 5,    /* kv_len */
+  /* All positions: kv_len, with ATTN_KERNEL_TOP_LEFT q_len if that is more. */
+  ATTN_DIM_TOKENS = 6,
+} attn_dim;
+
+/* What a kernel relies on in the values of a parameter, within the logical
+ * shapes of a call. The runtime refuses other values. */
+typedef enum attn_param_flag {
+  ATTN_PARAM_BOUNDED = 1,  /* at most ATTN_MAX_TOKENS in magnitude */
+  ATTN_PARAM_NONZERO = 2,  /* an integer that something is divided by */
+  ATTN_PARAM_POSITIVE = 4, /* above 0, and finite */
+} attn_param_flag;
+
+/* A declared parameter. */
+typedef struct attn_param_info {
+  const char *name;
+  int32_t type; /* attn_dtype */
+  int32_t rank; /* 0: a scalar. A list of tokens has 2: batch, positions */
+  int32_t dims[ATTN_MAX_DIMS];      /* attn_dim */
+  int64_t constants[ATTN_MAX_DIMS]; /* extents of ATTN_DIM_CONSTANT, else 0 */
+  int32_t flags;                    /* of attn_param_flag */
+  int32_t summary_dim; /* which dimension attn_param.blocks sums up; or -1 */
+} attn_param_info;
+
+typedef enum attn_kernel_flag {
+  ATTN_KERNEL_TOP_LEFT = 1, /* query i is at position i */
+  ATTN_KERNEL_GLOBALS = 2,  /* reads attn_call.globals; see `item_groups` */
+} attn_kernel_flag;
 
 /* One kernel: a variant compiled for a target. */
 typedef struct attn_kernel {
@@ -76,13 +146,16 @@ typedef struct attn_kernel {
   int64_t qk_dim, value_dim;
   int32_t q_type, kv_type, out_type; /* attn_dtype */
   int32_t preference;                /* the highest that runs here is taken */
-  /* Work items of a call: batch * item_groups * ceil(q_len * item_heads /
-   * item_rows); none where batch, q_len or heads is zero. An item is
-   * `item_rows` consecutive (query, head of the group) rows. */
+  /* Work items of a call: batch * item_groups * (ceil(q_len * item_heads /
+   * item_rows) + n), none where batch, q_len or heads is zero. An item is
+   * `item_rows` consecutive (query, head of the group) rows. n is 0, or with
+   * ATTN_KERNEL_GLOBALS ceil(max_globals * item_heads / item_rows): the queries
+   * at positions of `globals` are done by items of their own. */
   int64_t item_groups, item_heads, item_rows;
   int64_t scratch_bytes;
-  int32_t n_params; /* declared parameters, in order of `params` */
-  int32_t reserved;
+  int32_t n_params; /* declared parameters, in the order of attn_call.params */
+  int32_t flags;    /* of attn_kernel_flag */
+  const attn_param_info *params;
 } attn_kernel;
 
 typedef struct attn_bundle_table {
