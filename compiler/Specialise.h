@@ -1,0 +1,37 @@
+//===- compiler/Specialise.h - A mask where more is known of its pairs ----===//
+//
+// Part of attnc. Apache-2.0.
+//
+// A tile program walks the keys of a row in parts: those of the dense loop,
+// those at listed positions, and rows at listed positions apart. In each of
+// them some conditions of the mask are known, and the mask is simpler.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_SPECIALISE_H
+#define ATTNC_COMPILER_SPECIALISE_H
+
+#include "compiler/AttnDialect.h"
+#include <memory>
+#include <optional>
+
+namespace attn {
+
+/// What is known of all pairs of a part.
+struct PairFacts {
+  /// Whether the query's or the key's position is in every list of tokens
+  /// (true), or in none (false).
+  std::optional<bool> listedQuery, listedKey;
+  /// `attn.congruent` holds.
+  bool congruent = false;
+};
+
+/// A copy of a mask region, detached, with what is known folded; empty where
+/// that makes it true.
+std::unique_ptr<mlir::Region> specialised(mlir::Region &mask, PairFacts facts);
+
+/// The numbers of the lists of tokens that a mask asks about, ascending.
+llvm::SmallVector<int64_t> listsOf(mlir::Region &mask);
+
+} // namespace attn
+
+#endif
