@@ -37,6 +37,9 @@ extern "C" {
  * of attn_param_info.type; a bool is a byte, 0 or not. A list of tokens is a
  * bool for each [batch, position]: whether the position is in the list.
  *
+ * An array without elements (an extent of 0) has `data` of one element, and
+ * strides of 0, so that reading it is safe; so have its blocks.
+ *
  * An index beyond its dimension takes the nearest element. An index into
  * ATTN_DIM_QUERIES counts from the first query of its sequence. */
 typedef struct attn_param {
@@ -125,7 +128,8 @@ typedef struct attn_param_info {
   int32_t dims[ATTN_MAX_DIMS];      /* attn_dim */
   int64_t constants[ATTN_MAX_DIMS]; /* extents of ATTN_DIM_CONSTANT, else 0 */
   int32_t flags;                    /* of attn_param_flag */
-  int32_t summary_dim; /* which dimension attn_param.blocks sums up; or -1 */
+  int32_t summary_dim; /* which dimension attn_param.blocks sums up, never the
+                          batch, and only of i32, bool and tokens; or -1 */
 } attn_param_info;
 
 typedef enum attn_kernel_flag {

@@ -27,6 +27,40 @@ static int check_version(uint32_t version, const char *what, const char *name,
                    attn_version_string(), ATTN_ABI_VERSION);
 }
 
+/* What is wrong with the declaration of a parameter, or NULL. */
+static const char *find_param_fault(const attn_kernel *kernel, int32_t index) {
+  const attn_param_info *info = &kernel->params[index];
+  if (!info->name || !*info->name)
+    return "no name";
+  for (int32_t i = 0; i < index; ++i)
+    if (!strcmp(kernel->params[i].name, info->name))
+      return "the name of another one";
+  if (info->type < ATTN_F32 || info->type > ATTN_TOKENS)
+    return "an impossible type";
+  if (info->rank < 0 || info->rank > ATTN_MAX_DIMS)
+    return "an impossible rank";
+  for (int32_t i = 0; i < info->rank; ++i)
+    if (info->dims[i] < ATTN_DIM_CONSTANT || info->dims[i] > ATTN_DIM_TOKENS ||
+        (info->dims[i] == ATTN_DIM_CONSTANT &&
+         (info->constants[i] < 0 || info->constants[i] > INT32_MAX)))
+      return "an impossible dimension";
+  bool of_tokens = info->type == ATTN_TOKENS;
+  if (of_tokens && (info->rank != 2 || info->dims[0] != ATTN_DIM_BATCH ||
+                    info->dims[1] != ATTN_DIM_TOKENS))
+    return "dimensions that a list of tokens does not have";
+  int32_t known =
+      of_tokens ? 0
+                : ATTN_PARAM_BOUNDED | ATTN_PARAM_NONZERO | ATTN_PARAM_POSITIVE;
+  if (info->flags & ~known)
+    return "flags that its type does not have";
+  if (info->summary_dim < -1 || info->summary_dim >= info->rank ||
+      (info->summary_dim >= 0 &&
+       (info->type < ATTN_I32 ||
+        info->dims[info->summary_dim] == ATTN_DIM_BATCH)))
+    return "an impossible summary";
+  return NULL;
+}
+
 int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
                       attn_error *error) {
   if (!kernel)
@@ -61,10 +95,21 @@ int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
     bad = "division into work items";
   else if (kernel->scratch_bytes < 0 || kernel->n_params < 0)
     bad = "scratch size or parameter count";
+  else if (kernel->flags & ~(ATTN_KERNEL_TOP_LEFT | ATTN_KERNEL_GLOBALS))
+    bad = "set of flags";
+  else if (kernel->n_params && !kernel->params)
+    bad = "list of parameters";
   if (bad)
     return attn_fail(error, ATTN_BAD_BUNDLE,
                      "kernel '%s' for %s in '%s' has an impossible %s",
                      kernel->variant, kernel->target, bundle_name, bad);
+  for (int32_t i = 0; i < kernel->n_params; ++i) {
+    bad = find_param_fault(kernel, i);
+    if (bad)
+      return attn_fail(error, ATTN_BAD_BUNDLE,
+                       "kernel '%s' for %s in '%s': parameter %d has %s",
+                       kernel->variant, kernel->target, bundle_name, i, bad);
+  }
   return ATTN_OK;
 }
 

@@ -74,15 +74,66 @@ size_t attn_missing_features(const char *features, struct attn_text *text);
 
 /*--- tensor.c --------------------------------------------------------------*/
 
-/* Checks all tensors against the kernel and fills `call`, except for the
- * lengths, and `*items`, the number of work items. */
+/* The element type of an attn_dtype that has one; the name of any type. */
+DLDataType attn_dl_type(int32_t type);
+bool attn_same_type(DLDataType a, DLDataType b);
+struct attn_type_name {
+  char text[40];
+};
+struct attn_type_name attn_name_type(DLDataType type);
+
+/* What every array has to satisfy, whatever its type: the device, the rank, no
+ * negative extent. Messages begin with `kind`, as in "tensor 'q'". */
+int attn_check_array(const DLTensor *tensor, const char *kind, const char *name,
+                     int rank, attn_error *error);
+/* The strides in elements, and the first element (NULL: there is none), of an
+ * array whose rank and type are checked. Every element has to have an address,
+ * and be aligned to its size. */
+int attn_locate_array(const DLTensor *tensor, const char *kind,
+                      const char *name, int64_t *strides, char **data,
+                      attn_error *error);
+
+/* Checks all tensors against the kernel and fills `call`, except for lengths
+ * and parameters. */
 int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
-                       int layout, attn_call *call, int64_t *items,
-                       attn_error *error);
+                       int layout, attn_call *call, attn_error *error);
 /* Copies a checked lengths tensor to `lens` (call->batch values), each from 0
  * to `limit`. */
 int attn_read_lens(const DLTensor *tensor, const char *name, int64_t limit,
                    int64_t *lens, attn_error *error);
+
+/*--- values.c --------------------------------------------------------------*/
+
+/* How much of a dimension belongs to sequence `b` of a call, and how much to
+ * any sequence where `b` is negative. Unlimited for dimensions without lengths.
+ */
+int64_t attn_own_extent(const attn_kernel *kernel, const attn_call *call,
+                        int32_t dim, int64_t b);
+
+/* Checks the values of a parameter that is laid out, and fills its blocks
+ * (where that is not NULL). Only elements that belong to a sequence count. */
+int attn_check_values(const attn_kernel *kernel, const attn_call *call,
+                      const attn_param_info *info, const attn_param *param,
+                      int32_t *blocks, attn_error *error);
+
+/* A list of tokens as it was given; `rows` is 1 or the batch. */
+struct attn_token_list {
+  const char *name;
+  const char *data;
+  int64_t rows, columns;
+  int64_t stride[2];
+  int bits; /* of an element: 32 or 64 */
+};
+/* Fills flags[row][position] (`positions` a row). */
+int attn_mark_tokens(const attn_kernel *kernel, const attn_call *call,
+                     const struct attn_token_list *list, int64_t positions,
+                     unsigned char *flags, attn_error *error);
+/* Fills `globals`, `rows` (1 or the batch) lists with `stride` between them,
+ * from the lists of tokens in `params`; returns the longest one's length. */
+int64_t attn_collect_globals(const attn_kernel *kernel, const attn_call *call,
+                             const attn_param *params, int64_t positions,
+                             int64_t rows, int64_t stride, int32_t *globals,
+                             int64_t *counts);
 
 /*--- pool.c ----------------------------------------------------------------*/
 

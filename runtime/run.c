@@ -86,11 +86,6 @@ static int check_kernel(const attn_kernel *kernel, attn_error *error) {
   int status = attn_kernel_check(kernel, "(given to attn_run)", error);
   if (status)
     return status;
-  if (kernel->n_params)
-    return attn_fail(error, ATTN_UNSUPPORTED,
-                     "variant '%s' has %d parameters; attn_run takes only "
-                     "variants without",
-                     kernel->variant, kernel->n_params);
   char lacks_data[512] = "";
   struct attn_text lacks = {lacks_data, sizeof lacks_data, 0};
   if (attn_missing_features(kernel->features, &lacks))
@@ -162,6 +157,57 @@ static int dispatch(struct job *job, const attn_run_options *o,
   return ATTN_OK;
 }
 
+/* Reads the lengths into `lens`, q_lens first. */
+static int read_lens(const attn_tensors *t, attn_call *call, int64_t *lens,
+                     attn_error *error) {
+  int status = ATTN_OK;
+  if (t->q_lens) {
+    status = attn_read_lens(t->q_lens, "q_lens", call->q_len, lens, error);
+    call->q_lens = lens;
+  }
+  if (t->kv_lens && !status) {
+    lens += call->batch;
+    status = attn_read_lens(t->kv_lens, "kv_lens", call->kv_len, lens, error);
+    call->kv_lens = lens;
+  }
+  return status;
+}
+
+/* Runs a job whose tensors are checked and whose parameters are not. */
+static int run_with_params(struct job *job, const attn_tensors *t,
+                           const attn_run_options *o,
+                           const attn_allocator *allocator, attn_error *error) {
+  size_t bytes;
+  int status = attn_params_check(job->kernel, t->params, t->n_params,
+                                 &job->call, &bytes, error);
+  if (status)
+    return status;
+  void *memory = NULL;
+  if (bytes) {
+    memory = allocator->alloc(allocator->context, bytes, SCRATCH_ALIGNMENT);
+    if (!memory)
+      return attn_fail(error, ATTN_OUT_OF_MEMORY,
+                       "no memory for the parameters: %zu bytes", bytes);
+  }
+  status = attn_params_fill(job->kernel, t->params, t->n_params, &job->call,
+                            memory, error);
+  if (!status) {
+    job->items = attn_count_items(job->kernel, &job->call);
+    if (job->items < 0)
+      status =
+          attn_fail(error, ATTN_INVALID_ARGUMENT,
+                    "tensor 'q': %lld x %lld x %lld (batch, heads, "
+                    "queries) is more work than 64 bits can count",
+                    (long long)job->call.batch, (long long)job->kernel->heads,
+                    (long long)job->call.q_len);
+  }
+  if (!status && job->items)
+    status = dispatch(job, o, allocator, error);
+  if (memory)
+    allocator->free(allocator->context, memory, bytes);
+  return status;
+}
+
 int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
              const attn_run_options *options, attn_error *error) {
   if (!kernel || !tensors)
@@ -178,8 +224,7 @@ int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
     status = check_kernel(kernel, error);
   struct job job = {.kernel = kernel};
   if (!status)
-    status =
-        attn_check_tensors(kernel, &t, o.layout, &job.call, &job.items, error);
+    status = attn_check_tensors(kernel, &t, o.layout, &job.call, error);
   if (status)
     return status;
 
@@ -194,18 +239,9 @@ int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
       return attn_fail(error, ATTN_OUT_OF_MEMORY,
                        "no memory for the lengths: %zu bytes", lens_bytes);
   }
-  if (t.q_lens) {
-    status = attn_read_lens(t.q_lens, "q_lens", job.call.q_len, lens, error);
-    job.call.q_lens = lens;
-  }
-  if (t.kv_lens && !status) {
-    int64_t *kv_lens = lens + job.call.batch;
-    status =
-        attn_read_lens(t.kv_lens, "kv_lens", job.call.kv_len, kv_lens, error);
-    job.call.kv_lens = kv_lens;
-  }
-  if (!status && job.items)
-    status = dispatch(&job, &o, allocator, error);
+  status = read_lens(&t, &job.call, lens, error);
+  if (!status)
+    status = run_with_params(&job, &t, &o, allocator, error);
   if (lens_bytes)
     allocator->free(allocator->context, lens, lens_bytes);
   return status ? status : attn_succeed(error);

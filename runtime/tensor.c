@@ -30,28 +30,27 @@ static const char *role_name(const struct view *view, int role) {
   return of_keys ? k_names[role] : q_names[role];
 }
 
-static DLDataType dl_type(int32_t type) {
+DLDataType attn_dl_type(int32_t type) {
   switch (type) {
   case ATTN_F16:
     return (DLDataType){kDLFloat, 16, 1};
   case ATTN_BF16:
     return (DLDataType){kDLBfloat, 16, 1};
+  case ATTN_I32:
+    return (DLDataType){kDLInt, 32, 1};
   default:
     return (DLDataType){kDLFloat, 32, 1};
   }
 }
 
-static bool same_type(DLDataType a, DLDataType b) {
+bool attn_same_type(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
-struct type_name {
-  char text[40];
-};
-
-static struct type_name name_type(DLDataType type) {
-  static const char *const codes[] = {"i", "u", "f", "handle", "bf", "complex"};
-  struct type_name name;
+struct attn_type_name attn_name_type(DLDataType type) {
+  static const char *const codes[] = {"i",  "u",       "f",   "handle",
+                                      "bf", "complex", "bool"};
+  struct attn_type_name name;
   if (type.code < sizeof codes / sizeof codes[0])
     snprintf(name.text, sizeof name.text, "%s%u", codes[type.code], type.bits);
   else
@@ -64,78 +63,77 @@ static struct type_name name_type(DLDataType type) {
   return name;
 }
 
-/* What every tensor has to satisfy, whatever its rank. */
-static int check_common(const DLTensor *tensor, const char *name, int rank,
-                        attn_error *error) {
+int attn_check_array(const DLTensor *tensor, const char *kind, const char *name,
+                     int rank, attn_error *error) {
   if (tensor->device.device_type != kDLCPU)
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "tensor '%s' is on DLPack device type %d, must be on the "
-                     "CPU (%d)",
-                     name, (int)tensor->device.device_type, (int)kDLCPU);
+                     "%s '%s' is on DLPack device type %d, must be on the CPU "
+                     "(%d)",
+                     kind, name, (int)tensor->device.device_type, (int)kDLCPU);
   if (tensor->ndim != rank)
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "tensor '%s' has %d dimensions, must have %d", name,
+                     "%s '%s' has %d dimensions, must have %d", kind, name,
                      tensor->ndim, rank);
-  if (!tensor->shape)
-    return attn_fail(error, ATTN_INVALID_ARGUMENT, "tensor '%s' has no shape",
+  if (rank && !tensor->shape)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT, "%s '%s' has no shape", kind,
                      name);
   for (int i = 0; i < rank; ++i)
     if (tensor->shape[i] < 0)
       return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                       "tensor '%s', dimension %d: the extent is %lld, must "
-                       "not be negative",
-                       name, i, (long long)tensor->shape[i]);
+                       "%s '%s', dimension %d: the extent is %lld, must not be "
+                       "negative",
+                       kind, name, i, (long long)tensor->shape[i]);
   return ATTN_OK;
 }
 
 /* The strides, in elements: as given, or those of a compact tensor. */
-static int get_strides(const DLTensor *tensor, const char *name, int rank,
-                       int64_t *strides, attn_error *error) {
+static int get_strides(const DLTensor *tensor, const char *kind,
+                       const char *name, int64_t *strides, attn_error *error) {
   if (tensor->strides) {
-    memcpy(strides, tensor->strides, (size_t)rank * sizeof *strides);
+    if (tensor->ndim)
+      memcpy(strides, tensor->strides, (size_t)tensor->ndim * sizeof *strides);
     return ATTN_OK;
   }
   int64_t stride = 1;
-  for (int i = rank - 1; i >= 0; --i) {
+  for (int i = tensor->ndim - 1; i >= 0; --i) {
     strides[i] = stride;
     int64_t extent = tensor->shape[i] ? tensor->shape[i] : 1;
     if (__builtin_mul_overflow(stride, extent, &stride))
       return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                       "tensor '%s', dimension %d: with the extent %lld there "
-                       "are more elements than 64 bits can count",
-                       name, i, (long long)extent);
+                       "%s '%s', dimension %d: with the extent %lld there are "
+                       "more elements than 64 bits can count",
+                       kind, name, i, (long long)extent);
   }
   return ATTN_OK;
 }
 
-/* Checks that every element has an address, and that it is aligned. */
-static int check_memory(const DLTensor *tensor, const char *name, int rank,
-                        const int64_t *strides, char **data,
-                        attn_error *error) {
-  int64_t bytes = tensor->dtype.bits / 8;
-  bool empty = false;
-  for (int i = 0; i < rank; ++i)
-    empty |= tensor->shape[i] == 0;
+int attn_locate_array(const DLTensor *tensor, const char *kind,
+                      const char *name, int64_t *strides, char **data,
+                      attn_error *error) {
   *data = NULL;
-  if (empty)
-    return ATTN_OK;
+  int status = get_strides(tensor, kind, name, strides, error);
+  if (status)
+    return status;
+  int64_t bytes = tensor->dtype.bits / 8;
+  for (int i = 0; i < tensor->ndim; ++i)
+    if (!tensor->shape[i])
+      return ATTN_OK;
   if (!tensor->data)
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "tensor '%s' has no data (NULL) but is not empty", name);
+                     "%s '%s' has no data (NULL) but is not empty", kind, name);
   uintptr_t base;
   if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset,
                              &base))
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "tensor '%s': byte_offset %llu lies outside the address "
-                     "space",
-                     name, (unsigned long long)tensor->byte_offset);
+                     "%s '%s': byte_offset %llu lies outside the address space",
+                     kind, name, (unsigned long long)tensor->byte_offset);
   if (base % (uintptr_t)bytes)
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "tensor '%s': the data is at %p, must be aligned to its "
+                     "%s '%s': the data is at %p, must be aligned to its "
                      "elements of %lld bytes",
-                     name, (void *)base, (long long)bytes);
+                     kind, name, (void *)base, (long long)bytes);
   int64_t low = 0, high = bytes; /* bytes from `base` */
-  for (int i = 0; i < rank; ++i) {
+  for (int i = 0; i < tensor->ndim; ++i) {
     int64_t span = 0;
     bool bad = __builtin_mul_overflow(tensor->shape[i] - 1, strides[i], &span);
     bad |= __builtin_mul_overflow(span, bytes, &span);
@@ -145,9 +143,9 @@ static int check_memory(const DLTensor *tensor, const char *name, int rank,
     bad |= (uintptr_t)high > UINTPTR_MAX - base;
     if (bad)
       return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                       "tensor '%s', dimension %d: the extent %lld with the "
-                       "stride %lld reaches outside the address space",
-                       name, i, (long long)tensor->shape[i],
+                       "%s '%s', dimension %d: the extent %lld with the stride "
+                       "%lld reaches outside the address space",
+                       kind, name, i, (long long)tensor->shape[i],
                        (long long)strides[i]);
   }
   *data = (char *)base;
@@ -160,19 +158,18 @@ static int make_view(struct view *view, const DLTensor *tensor, int32_t type,
   if (!tensor)
     return attn_fail(error, ATTN_INVALID_ARGUMENT, "tensor '%s' is missing",
                      name);
-  int status = check_common(tensor, name, view->rank, error);
+  int status = attn_check_array(tensor, "tensor", name, view->rank, error);
   if (status)
     return status;
-  DLDataType wanted = dl_type(type);
-  if (!same_type(tensor->dtype, wanted))
+  DLDataType wanted = attn_dl_type(type);
+  if (!attn_same_type(tensor->dtype, wanted))
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
                      "tensor '%s' has elements of type %s, must be %s", name,
-                     name_type(tensor->dtype).text, name_type(wanted).text);
+                     attn_name_type(tensor->dtype).text,
+                     attn_name_type(wanted).text);
   int64_t strides[4];
-  status = get_strides(tensor, name, view->rank, strides, error);
-  if (!status)
-    status =
-        check_memory(tensor, name, view->rank, strides, &view->data, error);
+  status =
+      attn_locate_array(tensor, "tensor", name, strides, &view->data, error);
   if (status)
     return status;
   for (int role = 0; role < view->rank; ++role) {
@@ -206,14 +203,14 @@ static int check_lens(const DLTensor *tensor, const char *name, int64_t batch,
                       attn_error *error) {
   if (!tensor)
     return ATTN_OK;
-  int status = check_common(tensor, name, 1, error);
+  int status = attn_check_array(tensor, "tensor", name, 1, error);
   if (status)
     return status;
   if (tensor->dtype.code != kDLInt || tensor->dtype.lanes != 1 ||
       (tensor->dtype.bits != 32 && tensor->dtype.bits != 64))
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
                      "tensor '%s' has elements of type %s, must be i32 or i64",
-                     name, name_type(tensor->dtype).text);
+                     name, attn_name_type(tensor->dtype).text);
   if (tensor->shape[0] != batch)
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
                      "tensor '%s', dimension 0 (batch): the extent is %lld, "
@@ -221,13 +218,11 @@ static int check_lens(const DLTensor *tensor, const char *name, int64_t batch,
                      name, (long long)tensor->shape[0], (long long)batch);
   int64_t stride;
   char *data;
-  status = get_strides(tensor, name, 1, &stride, error);
-  return status ? status : check_memory(tensor, name, 1, &stride, &data, error);
+  return attn_locate_array(tensor, "tensor", name, &stride, &data, error);
 }
 
 int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
-                       int layout, attn_call *call, int64_t *items,
-                       attn_error *error) {
+                       int layout, attn_call *call, attn_error *error) {
   const int *axis = layout == ATTN_BTHD ? axes_bthd : axes_bhtd;
   struct view q = {.name = "q", .rank = 4, .axis = axis};
   struct view k = {.name = "k", .rank = 4, .axis = axis};
@@ -298,20 +293,9 @@ int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
   memcpy(call->o_stride, o.stride, sizeof call->o_stride);
   memcpy(call->lse_stride, lse.stride, sizeof call->lse_stride);
 
-  /* Half the range is left free, so that counting past the end is safe. */
-  *items = 0;
+  /* Of an empty call nothing is computed, however long it says it is. */
   if (!batch || !q_len || !kernel->heads)
     return ATTN_OK;
-  int64_t rows, n;
-  if (__builtin_mul_overflow(q_len, kernel->item_heads, &rows) ||
-      __builtin_mul_overflow((rows - 1) / kernel->item_rows + 1,
-                             kernel->item_groups, &n) ||
-      __builtin_mul_overflow(n, batch, &n) || n > INT64_MAX / 2)
-    return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "tensor 'q': %lld x %lld x %lld (batch, heads, queries) "
-                     "is more work than 64 bits can count",
-                     (long long)batch, (long long)kernel->heads,
-                     (long long)q_len);
   const struct {
     const char *name;
     int64_t tokens;
@@ -323,7 +307,6 @@ int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
                        "%lld, at most %lld is allowed",
                        lengths[i].name, axis[2], (long long)lengths[i].tokens,
                        (long long)ATTN_MAX_TOKENS);
-  *items = rows > 0 ? n : 0;
   return ATTN_OK;
 }
 

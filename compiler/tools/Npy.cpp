@@ -175,7 +175,7 @@ Array readNpy(const std::string &path) {
                    : descr;
   bool known = false;
   for (const char *type :
-       {"f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"})
+       {"b1", "f2", "f4", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"})
     known |= array.type == type;
   if (!known)
     throw fail(fmt::format("element type '{}' is not read; numbers such as "

@@ -13,7 +13,7 @@
 namespace attn {
 
 /// An array in C order, little endian. `type` is a kind and a size in bytes as
-/// in the file: "f4", "f2", "u2", "i4", "i8", ...
+/// in the file: "f4", "f2", "u2", "i4", "i8", "b1" (a byte, 0 or 1), ...
 struct Array {
   std::string type;
   std::vector<int64_t> shape;

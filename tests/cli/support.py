@@ -18,7 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DENSE = "attention dense {\n  heads = 4  kv_heads = 2  head_dim = 24\n}\n"
 CAUSAL = "attention causal_small {\n  heads = 2  head_dim = 16  mask = causal\n}\n"
 
-TYPE_CODES = {"f4": "f", "i4": "i", "i8": "q", "f8": "d"}
+TYPE_CODES = {"f4": "f", "i4": "i", "i8": "q", "f8": "d", "b1": "B", "u1": "B",
+              "i1": "b"}
 
 
 class Result:
@@ -99,6 +100,8 @@ def product(shape):
 
 def npy(shape, values, kind="f4", order="<", version=1, fortran=False):
     extents = "".join(f"{extent}, " for extent in shape)
+    if kind[1:] == "1":
+        order = "|" # bytes have none
     header = (f"{{'descr': '{order}{kind}', 'fortran_order': {fortran}, "
               f"'shape': ({extents}), }}")
     prefix = 10 if version == 1 else 12

@@ -1,5 +1,4 @@
-//===- tests/oracle/Expression.cpp - Expressions of the language, evaluated
-//===//
+//===- tests/oracle/Expression.cpp - The expressions of the language ------===//
 //
 // Part of attnc. Apache-2.0.
 //
@@ -68,6 +67,14 @@ const std::map<std::string, FnInfo> kFunctions = {
     {"alibi_slope", {Fn::AlibiSlope, 1, 1}},
 };
 
+/// An element of a parameter: any nonzero bool is true.
+Value valueOf(const Param &param, double element) {
+  if (param.type == Type::Bool)
+    return Value::integer(element != 0);
+  return param.type == Type::I32 ? Value::integer(static_cast<int64_t>(element))
+                                 : Value::real(element);
+}
+
 enum class Form { Constant, Variable, Unary, Binary, Select, Element, Call };
 
 int64_t floorDiv(int64_t a, int64_t b) {
@@ -87,7 +94,8 @@ struct Node {
   bool integral = false;   // Element: of integers
   std::vector<double> own; // Element of a list-valued let: its elements
   std::vector<int64_t> shape;
-  const ParamValue *param = nullptr; // Element of a parameter; Call: global
+  const ParamValue *param = nullptr;  // Element of a parameter; Call: global
+  const Param *declaration = nullptr; // of `param`
   std::vector<std::unique_ptr<Node>> args;
 };
 
@@ -168,10 +176,7 @@ private:
         fail("the parameter '" + name + "' is not a scalar");
         return node;
       }
-      bool integral = param->type == Type::I32 || param->type == Type::Bool;
-      node->value = integral
-                        ? Value::integer(static_cast<int64_t>(value->values[0]))
-                        : Value::real(value->values[0]);
+      node->value = valueOf(*param, value->values[0]);
       return node;
     }
     auto variable = kVariables.find(name);
@@ -222,8 +227,7 @@ private:
       fail("'" + node->name + "' is neither a list nor a parameter");
       return node;
     }
-    node->integral = param->type == Type::I32 || param->type == Type::Bool ||
-                     param->type == Type::Tokens;
+    node->declaration = param;
     node->shape = node->param->shape;
     if (node->shape.size() != node->args.size())
       fail("'" + node->name + "' takes " + std::to_string(node->shape.size()) +
@@ -280,8 +284,9 @@ private:
 class Evaluator {
 public:
   Evaluator(const Spec &spec, const Point &point, Precision precision,
-            std::string &error)
-      : spec(spec), point(point), precision(precision), error(error) {}
+            std::string &error, std::vector<ParamElement> *reads = nullptr)
+      : spec(spec), point(point), precision(precision), error(error),
+        reads(reads) {}
 
   Value eval(const Node &node) {
     switch (node.form) {
@@ -297,9 +302,12 @@ public:
     }
     case Form::Binary:
       return binary(node);
-    case Form::Select:
-      return eval(*node.args[0]).truth() ? eval(*node.args[1])
-                                         : eval(*node.args[2]);
+    case Form::Select: {
+      bool first = eval(*node.args[0]).truth();
+      if (reads)
+        eval(*node.args[first ? 2 : 1]);
+      return eval(*node.args[first ? 1 : 2]);
+    }
     case Form::Element:
       return element(node);
     case Form::Call:
@@ -343,6 +351,8 @@ private:
 
   Value binary(const Node &node) {
     Value a = eval(*node.args[0]);
+    if (reads)
+      eval(*node.args[1]);
     if (node.op == Op::Or)
       return Value::integer(a.truth() || eval(*node.args[1]).truth());
     if (node.op == Op::And)
@@ -415,17 +425,30 @@ private:
     int64_t offset = 0;
     for (size_t i = 0; i < node.args.size(); ++i) {
       int64_t index = eval(*node.args[i]).i;
-      if (index < 0 || index >= node.shape[i])
-        return fail("index " + std::to_string(index) + " of '" + node.name +
-                    "' is outside 0.." + std::to_string(node.shape[i] - 1));
-      offset = offset * node.shape[i] + index;
+      // Queries are named by their positions, like all else.
+      if (node.declaration && node.declaration->dims[i].kind == Dim::Queries &&
+          spec.align == Align::BottomRight)
+        index -= point.kvLen - point.qLen;
+      int64_t last = std::max<int64_t>(node.shape[i] - 1, 0);
+      offset = offset * node.shape[i] + std::clamp<int64_t>(index, 0, last);
     }
+    auto at = static_cast<size_t>(offset);
     const std::vector<double> &from =
         node.param ? node.param->values : node.own;
-    if (static_cast<size_t>(offset) >= from.size())
-      return fail("too few values for '" + node.name + "'");
-    double v = from[static_cast<size_t>(offset)];
-    return node.integral ? Value::integer(static_cast<int64_t>(v)) : real(v);
+    if (at >= from.size()) {
+      bool none = std::count(node.shape.begin(), node.shape.end(), 0) != 0;
+      return none ? Value::integer(0)
+                  : fail("too few values for '" + node.name + "'");
+    }
+    if (node.declaration) {
+      if (reads)
+        reads->push_back(
+            {static_cast<size_t>(node.declaration - spec.params.data()), at});
+      Value value = valueOf(*node.declaration, from[at]);
+      return value.isFloat ? real(value.f) : value;
+    }
+    return node.integral ? Value::integer(static_cast<int64_t>(from[at]))
+                         : real(from[at]);
   }
 
   Value call(const Node &node) {
@@ -478,10 +501,11 @@ private:
     case Fn::Global: {
       const ParamValue &tokens = *node.param;
       int64_t n = tokens.shape[1];
-      if (point.b >= tokens.shape[0])
+      int64_t list = tokens.shape[0] == 1 ? 0 : point.b;
+      if (list >= tokens.shape[0])
         return fail("no list of tokens for this entry of the batch");
       for (int64_t i = 0; i < n; ++i) {
-        double t = tokens.values[static_cast<size_t>(point.b * n + i)];
+        double t = tokens.values[static_cast<size_t>(list * n + i)];
         if (t >= 0 && (t == static_cast<double>(point.k) ||
                        t == static_cast<double>(point.q)))
           return Value::integer(1);
@@ -536,6 +560,7 @@ private:
   const Point &point;
   Precision precision;
   std::string &error;
+  std::vector<ParamElement> *reads; ///< if set, every operand is evaluated
 };
 
 Value Binder::constant(const ExprRef &expr) {
@@ -558,6 +583,13 @@ Expression::~Expression() = default;
 
 Value Expression::at(const Point &point, std::string &error) const {
   return Evaluator(spec, point, precision, error).eval(*root);
+}
+
+void Expression::readsAt(const Point &point,
+                         std::vector<ParamElement> &reads) const {
+  // An operand that the value does not need may divide by zero.
+  std::string ignored;
+  Evaluator(spec, point, precision, ignored, &reads).eval(*root);
 }
 
 } // namespace attn::oracle

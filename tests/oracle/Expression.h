@@ -19,13 +19,21 @@
 namespace attn::oracle {
 
 /// The value of one declared parameter: row-major elements (integers are exact
-/// in double) and its extents. A `tokens` list without dimensions has the shape
-/// [batch, n]; negative elements of it are padding. A scalar has no extents.
+/// in double) and its extents, of which 1 stands for any. A `tokens` list
+/// without dimensions has the shape [batch, n]; negative elements of it are
+/// padding. A scalar has no extents.
 struct ParamValue {
   std::vector<double> values;
   std::vector<int64_t> shape;
 };
 using Params = std::vector<ParamValue>;
+
+/// One element of a parameter: which of the declared ones, and its row-major
+/// number.
+struct ParamElement {
+  size_t param = 0;
+  size_t element = 0;
+};
 
 /// Where an expression is evaluated. Positions, not row numbers.
 struct Point {
@@ -65,9 +73,16 @@ public:
   Expression(const Expression &) = delete;
   Expression &operator=(const Expression &) = delete;
 
-  /// On failure (division by zero, an index outside its list) sets `error`,
-  /// which stays as it is otherwise.
+  /// On failure (division by zero) sets `error`, which stays as it is
+  /// otherwise. An index outside its list or dimension takes the nearest
+  /// element; that into a dimension `queries` counts from the first query. An
+  /// array without elements reads as 0.
   Value at(const Point &point, std::string &error) const;
+
+  /// Appends the elements of parameters that the value may depend on, whatever
+  /// conditions and operands of && and || are. Scalars and lists of tokens are
+  /// left out.
+  void readsAt(const Point &point, std::vector<ParamElement> &reads) const;
 
 private:
   Precision precision;

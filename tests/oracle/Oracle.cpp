@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tests/oracle/Oracle.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -137,6 +138,7 @@ std::string evaluate(const Spec &spec, const attn_call &call,
   output.lse.assign(rows, -kInfinity);
   output.inside.assign(rows, 0);
   output.keys.assign(rows, 0);
+  output.weightless.assign(rows, 0);
 
   std::vector<double> query(static_cast<size_t>(spec.qkDim));
   std::vector<double> scores(static_cast<size_t>(call.kv_len));
@@ -184,7 +186,11 @@ std::string evaluate(const Spec &spec, const attn_call &call,
         if (!bound.error.empty())
           return bound.error;
         output.keys[row] = static_cast<int64_t>(keys.size());
-        if (keys.empty()) {
+        bool weightless = std::all_of(
+            scores.begin(), scores.begin() + static_cast<int64_t>(keys.size()),
+            [](double s) { return s == -kInfinity; });
+        output.weightless[row] = weightless;
+        if (weightless) {
           output.lse[row] = sink;
           continue;
         }
@@ -223,6 +229,30 @@ std::string allowedSets(const Spec &spec, const attn_call &call,
           point.k = j;
           allowed[row + static_cast<size_t>(j)] = bound.allows(point);
         }
+      }
+  return bound.error;
+}
+
+std::string parametersRead(
+    const Spec &spec, const attn_call &call, const Params &params,
+    const std::function<void(int64_t, int64_t, int64_t,
+                             const std::vector<ParamElement> &)> &visit) {
+  Bound bound(spec, call, params);
+  std::vector<ParamElement> reads;
+  for (int64_t b = 0; b < call.batch; ++b)
+    for (int64_t h = 0; h < spec.heads && bound.error.empty(); ++h)
+      for (int64_t i = 0; i < bound.qLen(b); ++i) {
+        Point point = bound.pointOf(b, h, i);
+        reads.clear();
+        if (bound.sink)
+          bound.sink->readsAt(point, reads);
+        for (point.k = 0; point.k < point.kvLen; ++point.k) {
+          if (bound.mask)
+            bound.mask->readsAt(point, reads);
+          if (bound.score && bound.allows(point))
+            bound.score->readsAt(point, reads);
+        }
+        visit(b, h, i, reads);
       }
   return bound.error;
 }

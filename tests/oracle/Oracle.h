@@ -14,6 +14,7 @@
 #include "runtime/attn_abi.h"
 #include "tests/oracle/Expression.h"
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct Output {
   std::vector<double> lse;     ///< [batch, heads, qLen]
   std::vector<uint8_t> inside; ///< [batch, heads, qLen]
   std::vector<int64_t> keys;   ///< [batch, heads, qLen]: the size of A(i)
+  /// [batch, heads, qLen]: 1 where no key has weight. A(i) is empty, or all of
+  /// its scores are minus infinity, which is the same: O is exactly 0, and LSE
+  /// the sink or minus infinity.
+  std::vector<uint8_t> weightless;
 
   size_t row(int64_t b, int64_t h, int64_t i) const {
     return static_cast<size_t>((b * heads + h) * qLen + i);
@@ -50,6 +55,14 @@ struct Output {
 [[nodiscard]] std::string allowedSets(const Spec &spec, const attn_call &call,
                                       const Params &params,
                                       std::vector<uint8_t> &allowed);
+
+/// Calls `visit` for each row with the elements of parameters it may depend on:
+/// through the mask at any key, through the score at keys of A(i), through the
+/// sink. Repeats are possible; scalars and lists of tokens are left out.
+[[nodiscard]] std::string parametersRead(
+    const Spec &spec, const attn_call &call, const Params &params,
+    const std::function<void(int64_t b, int64_t h, int64_t i,
+                             const std::vector<ParamElement> &reads)> &visit);
 
 /// The number of (query, key) pairs of one batch entry and head with the mask
 /// true.

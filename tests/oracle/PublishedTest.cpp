@@ -105,6 +105,40 @@ TEST(Published, Sinks) {
   EXPECT_EQ(call.run().lse[0], 0.5);
 }
 
+/// Worked out from the run without sinks.
+TEST(Published, SinksPerHeadOnEveryShape) {
+  const std::string body =
+      "heads = 4 kv_heads = 2 head_dim = 8 mask = causal && sliding(12)";
+  TestCall without("attention a { " + body + " }");
+  TestCall with("attention a(sinks: f32[heads]) { " + body +
+                " sink = sinks[h] }");
+  const double sinks[] = {0.5, -2, 3, 20};
+  with.params = {{{0.5, -2, 3, 20}, {4}}};
+  for (TestCall *call : {&without, &with}) {
+    call->batch = 2;
+    call->kvLen = 30;
+    call->q = call->k =
+        call->v = [](int64_t b, int64_t h, int64_t t, int64_t c) {
+          return std::sin(static_cast<double>(b * 7 + h * 31 + t * 13 + c * 5));
+        };
+  }
+  for (int64_t qLen : {30, 7, 1}) {
+    without.qLen = with.qLen = qLen;
+    Output plain = without.run(), sunk = with.run();
+    ASSERT_EQ(with.error, "");
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t h = 0; h < 4; ++h)
+        for (int64_t i = 0; i < qLen; ++i) {
+          double l0 = plain.lse[plain.row(b, h, i)];
+          EXPECT_NEAR(sunk.at(b, h, i, 3),
+                      plain.at(b, h, i, 3) / (1 + std::exp(sinks[h] - l0)),
+                      1e-12);
+          EXPECT_NEAR(sunk.lse[sunk.row(b, h, i)],
+                      std::log(std::exp(l0) + std::exp(sinks[h])), 1e-12);
+        }
+  }
+}
+
 TEST(Published, Alignment) {
   TestCall bottom("attention a { heads = 1 head_dim = 2 mask = causal }");
   bottom.kvLen = 5;
@@ -171,6 +205,54 @@ TEST(Published, GlobalTokensPerSequence) {
              {31.875, 31.875, 9.4, 10.5, 11.8, 31.875, 45.4, 45.4});
 }
 
+TEST(Published, GlobalTokensAloneSwappedAndNone) {
+  TestCall call("attention a(globals: tokens) { heads = 1 head_dim = 1 "
+                "mask = window(1) || global(globals) }");
+  call.qLen = call.kvLen = 8;
+  call.v = powerOfTwo;
+  call.batch = 2;
+  call.params = {{{0, -1, -1, 0, 1, 5}, {2, 3}}};
+  const std::vector<double> first = call.column(0), second = call.column(1);
+  // Unsorted and repeated, with padding anywhere.
+  call.params = {{{5, -7, 1, 0, 5, -1, 0, 0, 0, -1}, {2, 5}}};
+  expectNear(call.column(0), second, 0);
+  expectNear(call.column(1), first, 0);
+  call.params = {{{-1, -1, -1, -1, 0, -1}, {2, 3}}};
+  expectNear(call.column(1), first, 0);
+  TestCall window("attention a { heads = 1 head_dim = 1 mask = window(1) }");
+  window.qLen = window.kvLen = 8;
+  window.v = powerOfTwo;
+  expectNear(call.column(0), window.column(), 0);
+  call.params = {{{}, {2, 0}}};
+  expectNear(call.column(1), window.column(), 0);
+  call.batch = 1;
+  call.params = {{{0}, {1, 1}}};
+  expectNear(call.column(0), first, 0);
+  call.params = {{{0, 1, 5}, {1, 3}}};
+  expectNear(call.column(0), second, 0);
+}
+
+TEST(Published, GlobalTokensAreASet) {
+  TestCall call("attention a(globals: tokens) { heads = 1 head_dim = 1 "
+                "mask = window(16) || global(globals) }");
+  call.batch = 2;
+  call.qLen = call.kvLen = 130;
+  call.params = {{{129, 0, 1, 64, -1, -1, -1, -1}, {2, 4}}};
+  for (int64_t b = 0; b < 2; ++b) {
+    const std::vector<std::string> rows = call.allowedRows(b);
+    for (int64_t q = 0; q < 130; ++q)
+      for (int64_t k = 0; k < 130; ++k) {
+        const auto isGlobal = [&](int64_t at) {
+          return b == 0 && (at == 0 || at == 1 || at == 64 || at == 129);
+        };
+        bool allowed = std::abs(q - k) <= 16 || isGlobal(q) || isGlobal(k);
+        ASSERT_EQ(rows[static_cast<size_t>(q)][static_cast<size_t>(k)],
+                  allowed ? '1' : '0')
+            << b << " " << q << " " << k;
+      }
+  }
+}
+
 TEST(Published, GroupedHeadsRepeat) {
   const std::pair<int64_t, int64_t> counts[] = {{4, 2}, {6, 3},  {8, 1},
                                                 {5, 5}, {12, 4}, {7, 2}};
@@ -208,6 +290,24 @@ TEST(Published, UnequalHeadSizesAndDefaultScale) {
   call.v = tokens({0, 1});
   expectNear(call.column(), {1 / (1 + std::exp(-2.0))}, 1e-12);
   EXPECT_NEAR(call.run().lse[0], 2 + std::log1p(std::exp(-2.0)), 1e-12);
+}
+
+TEST(Published, OneKeyGivesItsValue) {
+  const std::pair<int64_t, int64_t> widths[] = {
+      {24, 16}, {16, 24}, {192, 128}, {7, 5}};
+  for (auto [qk, value] : widths) {
+    TestCall call(
+        "attention a { heads = 1 head_dim = { qk = " + std::to_string(qk) +
+        ", value = " + std::to_string(value) + " } mask = causal }");
+    call.q = call.k = one;
+    call.v = [](int64_t, int64_t, int64_t, int64_t c) { return 0.1 * c; };
+    Output output = call.run();
+    ASSERT_EQ(output.valueDim, value);
+    for (int64_t c = 0; c < value; ++c)
+      EXPECT_EQ(output.at(0, 0, 0, c),
+                static_cast<double>(static_cast<float>(0.1 * c)));
+    EXPECT_NEAR(output.lse[0], std::sqrt(static_cast<double>(qk)), 1e-12);
+  }
 }
 
 TEST(Published, AlibiSlopes) {

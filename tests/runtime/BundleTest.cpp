@@ -52,7 +52,7 @@ TEST(Bundle, RefusesOtherVersionsByName) {
   std::string text = refuse(bundlePath("newer"), ATTN_BAD_BUNDLE);
   EXPECT_TEXT(text, "runtime_bundle_newer.so");
   EXPECT_TEXT(text, "ABI version 7, newer than this runtime");
-  EXPECT_TEXT(text, "reads version 1");
+  EXPECT_TEXT(text, "reads version 2");
   text = refuse(bundlePath("older"), ATTN_BAD_BUNDLE);
   EXPECT_TEXT(text, "ABI version 0, older than");
   text = refuse(bundlePath("kernel_newer"), ATTN_BAD_BUNDLE);

@@ -215,15 +215,23 @@ TEST(Tensor, OptionsAreChecked) {
   EXPECT_EQ(attn_run(plainKernel(), &call.tensors, &newer.known, nullptr), 0);
 }
 
-TEST(Tensor, ParametersAreRefused) {
+// A caller from before there were parameters has a shorter struct.
+TEST(Tensor, ParametersAreTheCallersToGive) {
   attn_bundle *bundle = openBundle("two");
   const attn_kernel *kernel = nullptr;
   Call call(1, 2, 3);
   ASSERT_EQ(attn_kernel_pick(bundle, "second", nullptr, &kernel, &call.error),
             0);
-  EXPECT_EQ(call.run(kernel), ATTN_UNSUPPORTED);
-  EXPECT_NE(strstr(call.error.text, "variant 'second' has 1 parameters"),
-            nullptr);
+  Tensor<float> slope({kHeads});
+  attn_argument argument = {"slope", &slope};
+  call.tensors.params = &argument;
+  call.tensors.n_params = 1;
+  EXPECT_EQ(call.run(kernel), ATTN_OK) << call.error.text;
+  call.tensors.struct_size = offsetof(attn_tensors, params);
+  EXPECT_EQ(call.run(kernel), ATTN_INVALID_ARGUMENT);
+  EXPECT_STREQ(call.error.text,
+               "parameter 'slope' is missing; variant 'second' has: slope");
+  EXPECT_EQ(call.run(plainKernel()), ATTN_OK) << call.error.text;
   attn_bundle_close(bundle);
 }
 

@@ -43,7 +43,8 @@ static int run_kernel(const attn_kernel *kernel, attn_error *error) {
   DLTensor tk = {k, cpu, 4, f32, k_shape, NULL, 0};
   DLTensor tv = {v, cpu, 4, f32, v_shape, NULL, 0};
   DLTensor to = {o, cpu, 4, f32, o_shape, NULL, 0};
-  attn_tensors tensors = {sizeof tensors, &tq, &tk, &tv, &to, NULL, NULL, NULL};
+  attn_tensors tensors = {
+      .struct_size = sizeof tensors, .q = &tq, .k = &tk, .v = &tv, .o = &to};
   memset(o, 0xff, sizeof o);
   int status = attn_run(kernel, &tensors, NULL, error);
   for (int h = 0; h < 4 && !status; ++h)

@@ -84,6 +84,13 @@ static void run(const attn_call *call, int64_t first, int64_t last,
   }
 }
 
+/* For those that have a parameter; nothing reads it. */
+static const attn_param_info params[] = {{.name = "slope",
+                                          .type = ATTN_F32,
+                                          .rank = 1,
+                                          .dims = {ATTN_DIM_HEADS},
+                                          .summary_dim = -1}};
+
 #define KERNEL(VARIANT, TARGET, FEATURES, PREFERENCE, PARAMS)                  \
   {                                                                            \
       .abi_version = KERNEL_ABI,                                               \
@@ -103,6 +110,7 @@ static void run(const attn_call *call, int64_t first, int64_t last,
       .item_rows = KERNEL_ROWS,                                                \
       .scratch_bytes = 100,                                                    \
       .n_params = PARAMS,                                                      \
+      .params = params,                                                        \
   }
 
 static const attn_kernel plain = KERNEL("demo", "plain", "", 1, 0);

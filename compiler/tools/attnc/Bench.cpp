@@ -8,6 +8,7 @@
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
+#include "compiler/tools/attnc/Params.h"
 #include "compiler/tools/attnc/Slices.h"
 #include <algorithm>
 #include <chrono>
@@ -28,6 +29,7 @@ struct Options : TextOptions {
   double seconds = 10;
   bool lse = false;
   bool json = false;
+  ParamOptions params;
 };
 
 /// The product of positive sizes. Throws Failure where it can't be memory.
@@ -92,16 +94,12 @@ private:
   }
 };
 
-int64_t itemsOf(const attn_kernel &kernel, const Options &options) {
-  return options.batch * kernel.item_groups *
-         ((options.qLen * kernel.item_heads + kernel.item_rows - 1) /
-          kernel.item_rows);
-}
-
 int benchVariant(const Options &options) {
   const Text text = options.read();
   const Spec &spec = text.spec();
+  ParamValues params(spec, options.params, /*allRequired=*/true);
   const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
+  params.makeRandom(options.batch, options.qLen, kvLen);
   std::vector<Diagnostic> diagnostics;
   const std::string target = resolveTarget(options.target, diagnostics);
   text.require(diagnostics);
@@ -115,6 +113,10 @@ int benchVariant(const Options &options) {
       kernel->out_type != ATTN_F32)
     throw Failure("bench measures variants of type f32");
   Call call(spec, options, kvLen);
+  params.fill(*kernel, call.call);
+  const int64_t items = attn_count_items(kernel, &call.call);
+  if (items < 0)
+    throw Failure("a call of this size has too many work items");
   const Explanation work =
       explain(spec, {target, options.plan}, options.qLen, kvLen);
   text.require(work.diagnostics);
@@ -126,8 +128,8 @@ int benchVariant(const Options &options) {
   // caches help both alike; but never through the caches alone.
   const size_t streamBytes = std::clamp<size_t>(
       size_t(call.kvFloats) * sizeof(float), 64u << 20, 1u << 30);
-  const Measurement m = measure(*kernel, call.call, itemsOf(*kernel, options),
-                                *loops, streamBytes, options.seconds, team);
+  const Measurement m = measure(*kernel, call.call, items, *loops, streamBytes,
+                                options.seconds, team);
 
   const double flops = work.flops * double(options.batch);
   const double bytes = work.bytes * double(options.batch);
@@ -196,6 +198,8 @@ Action addBench(CLI::App &command) {
   command
       .add_option("--seconds", options->seconds, "how long to measure, about")
       ->check(CLI::Range(0.0, 86400.0));
+  options->params.canBeRandom = true;
+  options->params.add(command);
   command.add_flag("--lse", options->lse, "also compute the log-sum-exp");
   command.add_flag("--json", options->json, "one object on standard output");
   return [options] { return benchVariant(*options); };

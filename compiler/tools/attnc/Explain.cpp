@@ -7,6 +7,7 @@
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
+#include "compiler/tools/attnc/Params.h"
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@ struct Options : TextOptions {
   int64_t qLen = 4096;
   int64_t kvLen = -1; ///< -1: as many as queries
   bool json = false;
+  ParamOptions params;
 };
 
 int explainVariant(const Options &options) {
@@ -29,6 +31,9 @@ int explainVariant(const Options &options) {
   const std::string target = resolveTarget(options.target, diagnostics);
   text.require(diagnostics);
   const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
+  ParamValues params(spec, options.params, /*allRequired=*/false);
+  params.makeRandom(/*batch=*/1, options.qLen, kvLen);
+  params.valuesOfSequence(options.qLen, kvLen);
   const Explanation e =
       explain(spec, {target, options.plan}, options.qLen, kvLen);
   text.require(e.diagnostics);
@@ -71,6 +76,8 @@ int explainVariant(const Options &options) {
 Action addExplain(CLI::App &command) {
   auto options = std::make_shared<Options>();
   options->add(command);
+  options->params.canBeRandom = true;
+  options->params.add(command);
   command.add_option("--target", options->target);
   command.add_option("--plan", options->plan,
                      "KEY=VALUE,...: overrides the planner");

@@ -9,6 +9,7 @@
 #include "compiler/tools/Svg.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
+#include "compiler/tools/attnc/Params.h"
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ struct Options : TextOptions {
   int64_t qLen = 4096;
   int64_t kvLen = -1; ///< -1: as many as queries
   int64_t head = 0;
+  ParamOptions params;
 };
 
 // Blue and orange stay apart for every kind of eye and in grey.
@@ -344,6 +346,9 @@ int plotVariant(const Options &options) {
   const std::string target = resolveTarget(options.target, diagnostics);
   text.require(diagnostics);
   const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
+  ParamValues params(spec, options.params, /*allRequired=*/false);
+  params.makeRandom(/*batch=*/1, options.qLen, kvLen);
+  params.valuesOfSequence(options.qLen, kvLen);
   const TileMap map = makeTileMap(spec, {target, options.plan}, options.qLen,
                                   kvLen, options.head);
   text.require(map.diagnostics);
@@ -357,6 +362,8 @@ int plotVariant(const Options &options) {
 Action addPlot(CLI::App &command) {
   auto options = std::make_shared<Options>();
   options->add(command);
+  options->params.canBeRandom = true;
+  options->params.add(command);
   command.add_option("-o", options->out, "OUT.svg or OUT.png")->required();
   command.add_option("--head", options->head, "which query head; default 0")
       ->check(CLI::Range(int64_t(0), int64_t(INT32_MAX)));

@@ -8,6 +8,8 @@
 #include "compiler/tools/Npy.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
+#include "compiler/tools/attnc/Params.h"
+#include "compiler/tools/attnc/Tensor.h"
 #include "runtime/attn.h"
 #include <algorithm>
 #include <chrono>
@@ -26,7 +28,7 @@ struct Options : TextOptions {
   std::string q, k, v, qLens, kvLens, out, lse;
   std::string target = "host";
   std::string layout = "bhtd";
-  std::vector<std::string> params;
+  ParamOptions params;
   size_t threads = 0;
 };
 
@@ -39,39 +41,6 @@ void require(int status, const attn_error &error, const std::string &file) {
                         status == ATTN_BAD_BUNDLE
                     ? file + ": " + text
                     : text);
-}
-
-/// An array that the runtime is handed; the shape lives here.
-struct Tensor {
-  Array array;
-  DLTensor view = {};
-
-  Tensor() = default;
-  Tensor(const Tensor &) = delete;
-  Tensor &operator=(const Tensor &) = delete;
-
-  void bind(DLDataType type) {
-    view.data = array.bytes.data();
-    view.device = {kDLCPU, 0};
-    view.ndim = int32_t(array.shape.size());
-    view.dtype = type;
-    view.shape = array.shape.data();
-  }
-};
-
-DLDataType dlpackType(const Array &array, int32_t wanted) {
-  const auto bits = uint8_t(8 * array.elementBytes());
-  // NumPy has no bf16: it travels as u2.
-  if (array.type == "u2" && wanted == ATTN_BF16)
-    return {kDLBfloat, 16, 1};
-  switch (array.type[0]) {
-  case 'f':
-    return {kDLFloat, bits, 1};
-  case 'i':
-    return {kDLInt, bits, 1};
-  default:
-    return {kDLUInt, bits, 1};
-  }
 }
 
 const char *npyType(int32_t type) {
@@ -158,27 +127,6 @@ void printSummary(const Array &array) {
     fmt::print("{} elements, none finite\n", n);
 }
 
-/// Names of `--param` are those of the variant, each once.
-void checkParams(const std::vector<std::string> &given, const Spec &spec) {
-  std::string known;
-  for (const Param &param : spec.params)
-    known += (known.empty() ? "" : ", ") + param.name;
-  for (const std::string &text : given) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw Failure(fmt::format("--param {}: NAME=FILE.npy or NAME=VALUE is "
-                                "expected",
-                                text));
-    const std::string name = text.substr(0, equals);
-    if (!spec.findParam(name))
-      throw Failure(fmt::format(
-          "--param {}: variant '{}' has no parameter '{}'; {}", text, spec.name,
-          name, known.empty() ? "it has none" : "it has: " + known));
-  }
-  // What can be handed over is what kernels take; those with parameters are
-  // refused when they are compiled.
-}
-
 struct Bundle {
   attn_bundle *handle = nullptr;
   ~Bundle() { attn_bundle_close(handle); }
@@ -188,10 +136,11 @@ struct Pool {
   ~Pool() { attn_pool_destroy(handle); }
 };
 
-/// The kernel to run and how it came to be.
+/// The kernel to run, how it came to be, and what it is given.
 struct Source {
   Bundle bundle;
   const attn_kernel *kernel = nullptr;
+  std::unique_ptr<ParamValues> params;
   std::string path;
 };
 
@@ -208,20 +157,20 @@ void openBundle(Source &source, const Options &options) {
               &source.kernel, &error),
           error, options.file);
   source.path = "bundle";
-  if (!options.params.empty()) {
-    ParseResult parsed = parse(source.kernel->text);
-    if (parsed.specs.size() != 1)
-      throw Failure(fmt::format("{}: the text of variant '{}' is damaged",
-                                options.file, source.kernel->variant));
-    checkParams(options.params, parsed.specs.front());
-  }
+  ParseResult parsed = parse(source.kernel->text);
+  if (parsed.specs.size() != 1)
+    throw Failure(fmt::format("{}: the text of variant '{}' is damaged",
+                              options.file, source.kernel->variant));
+  source.params = std::make_unique<ParamValues>(
+      parsed.specs.front(), options.params, /*allRequired=*/true);
 }
 
 void compileText(Source &source, const Options &options, std::string bytes) {
   const Text text(options.file, std::move(bytes), options.defines,
                   options.variant);
   const Spec &spec = text.spec();
-  checkParams(options.params, spec);
+  source.params = std::make_unique<ParamValues>(spec, options.params,
+                                                /*allRequired=*/true);
   std::vector<Diagnostic> diagnostics;
   const auto start = std::chrono::steady_clock::now();
   source.kernel = jit(spec, {options.target, ""}, diagnostics);
@@ -261,6 +210,8 @@ int runVariant(const Options &options) {
     readLengths(kvLens, "kv_lens", options.kvLens);
     tensors.kv_lens = &kvLens.view;
   }
+  tensors.params = source.params->arguments().data();
+  tensors.n_params = source.params->arguments().size();
   const std::vector<int64_t> &shape = q.array.shape;
   const char *outType = npyType(kernel.out_type);
   makeOutput(o, outType, {shape[0], shape[1], shape[2], kernel.value_dim},
@@ -313,7 +264,7 @@ Action addRun(CLI::App &command) {
   command.add_option("--q", options->q, "queries, a .npy file")->required();
   command.add_option("--k", options->k, "keys")->required();
   command.add_option("--v", options->v, "values")->required();
-  command.add_option("--param", options->params, "NAME=FILE.npy or NAME=VALUE");
+  options->params.add(command);
   command.add_option("--q-lens", options->qLens,
                      "queries of each sequence, [batch] of i4 or i8");
   command.add_option("--kv-lens", options->kvLens, "keys of each sequence");
