@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/TileWalk.h"
 #include "compiler/Import.h"
+#include "compiler/Specialise.h"
 #include "compiler/Target.h"
 #include "compiler/Tile.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -49,7 +50,8 @@ PlannedVariant::make(const Spec &spec, const CompileOptions &options,
 TileWalk::TileWalk(AttentionOp op, const TargetInfo &target, int64_t qLen,
                    int64_t kvLen)
     : op(op), plan(toPlan(*op.getPlan())),
-      mask(RangeAnalysis::analyse(op.getMask())), lanes(target.lanes),
+      region(specialised(op.getMask(), {std::nullopt, std::nullopt, true})),
+      mask(RangeAnalysis::analyse(*region)), lanes(target.lanes),
       qLen(qLen), kvLen(kvLen),
       shift(op.getAlign() == Alignment::TopLeft ? 0 : kvLen - qLen) {}
 
@@ -129,7 +131,7 @@ int64_t TileWalk::tiles(const Item &item,
 /// The value of the mask for one pair, by folding each operation.
 bool TileWalk::holds(int64_t q, int64_t k, Scalars s) const {
   AttentionOp attention = op;
-  Block &block = attention.getMask().front();
+  Block &block = region->front();
   llvm::DenseMap<Value, Attribute> values;
   Builder b(attention.getContext());
   const int64_t args[] = {s.b, s.h, s.g, q, k, s.qLen, s.kvLen};

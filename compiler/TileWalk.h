@@ -102,6 +102,7 @@ private:
 
   AttentionOp op;
   Plan plan;
+  std::shared_ptr<mlir::Region> region;
   RangeAnalysis mask;
   int64_t lanes, qLen, kvLen, shift;
 };
