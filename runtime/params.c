@@ -321,18 +321,18 @@ static int lay_out_tokens(const attn_kernel *kernel,
   param->extent[1] = tokens.extent;
   param->stride[0] = single ? 0 : tokens.extent;
   param->stride[1] = 1;
-  if (!is_empty(info, param)) {
-    unsigned char *flags =
-        take(arena, times((size_t)list.rows, (size_t)tokens.extent), 1);
-    param->data = flags;
-    globals->most += (size_t)list.columns;
-    globals->sequential |= !single;
-    if (flags)
-      status =
-          attn_mark_tokens(kernel, call, &list, tokens.extent, flags, error);
-    if (status)
-      return status;
-  }
+  if (!batch.extent)
+    return finish_param(kernel, info, call, param, arena, error);
+  unsigned char *flags =
+      take(arena, times((size_t)list.rows, (size_t)tokens.extent), 1);
+  param->data = flags;
+  globals->most += (size_t)list.columns;
+  globals->sequential |= !single;
+  /* Also where there are no positions, so that any is refused. */
+  if (flags)
+    status = attn_mark_tokens(kernel, call, &list, tokens.extent, flags, error);
+  if (status)
+    return status;
   return finish_param(kernel, info, call, param, arena, error);
 }
 

@@ -170,8 +170,9 @@ static int report(struct walk *w, int64_t inner_index, double value,
   for (int i = 0; i < w->info->rank; ++i)
     attn_append(&place, "%s%lld", i ? ", " : " at [", (long long)w->index[i]);
   return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                   "parameter '%s': the value is %.9g%s%s, %s", w->info->name,
-                   value, place_data, w->info->rank ? "]" : "", fault);
+                   "parameter '%s': the value is %.*g%s%s, %s", w->info->name,
+                   w->info->type == ATTN_I32 ? 10 : 9, value, place_data,
+                   w->info->rank ? "]" : "", fault);
 }
 
 /* Looks at n elements one by one. */

@@ -437,7 +437,8 @@ private:
         node.param ? node.param->values : node.own;
     if (at >= from.size()) {
       bool none = std::count(node.shape.begin(), node.shape.end(), 0) != 0;
-      return none ? Value::integer(0)
+      bool isBool = node.declaration && node.declaration->type == Type::Bool;
+      return none ? Value::integer(isBool ? 0 : 1)
                   : fail("too few values for '" + node.name + "'");
     }
     if (node.declaration) {

@@ -76,7 +76,7 @@ public:
   /// On failure (division by zero) sets `error`, which stays as it is
   /// otherwise. An index outside its list or dimension takes the nearest
   /// element; that into a dimension `queries` counts from the first query. An
-  /// array without elements reads as 0.
+  /// array without elements reads as 1, or false.
   Value at(const Point &point, std::string &error) const;
 
   /// Appends the elements of parameters that the value may depend on, whatever

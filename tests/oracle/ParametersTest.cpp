@@ -125,14 +125,14 @@ TEST(Parameters, AnyNonzeroBoolIsTrue) {
   EXPECT_EQ(call.allowedRows(), (Rows{"0111"}));
 }
 
-TEST(Parameters, AnEmptyArrayReadsAsZero) {
+TEST(Parameters, AnEmptyArrayReadsAsOne) {
   TestCall call("attention a(x: f32[keys]) { heads = 1 head_dim = 1 "
                 "sink = x[h] }");
   call.kvLen = 0;
   call.params = {{{}, {0}}};
   Output output = call.run();
   EXPECT_EQ(call.error, "");
-  EXPECT_EQ(output.lse[0], 0);
+  EXPECT_EQ(output.lse[0], 1);
 }
 
 TEST(Parameters, ScaleUsesIntegers) {

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tests/support/Case.h"
+#include "runtime/attn.h"
 #include "tests/support/Fill.h"
 #include <algorithm>
 #include <cmath>
@@ -39,7 +40,94 @@ uint64_t flat(const Index &at, const Index &extents) {
   return number;
 }
 
+std::vector<std::byte> copyOf(const GuardedBuffer &buffer) {
+  return {buffer.data(), buffer.data() + buffer.size()};
+}
+
+/// Which byte of an input differs from a copy, or an empty text.
+std::string changedIn(const std::string &name, const GuardedBuffer &buffer,
+                      const std::vector<std::byte> &before) {
+  for (size_t n = 0; n < before.size(); ++n)
+    if (buffer.data()[n] != before[n])
+      return fmt::format("input {}: byte {} was changed", name, n);
+  return {};
+}
+
 } // namespace
+
+int64_t Case::positionsOf(int64_t b) const {
+  return spec.align == Align::TopLeft ? std::max(qLenOf(b), kvLenOf(b))
+                                      : kvLenOf(b);
+}
+
+int64_t Case::positions() const {
+  return spec.align == Align::TopLeft ? std::max(qLen, kvLen) : kvLen;
+}
+
+int64_t Case::extentOf(const Dim &dim) const {
+  switch (dim.kind) {
+  case Dim::Batch:
+    return batch;
+  case Dim::Heads:
+    return spec.heads;
+  case Dim::KvHeads:
+    return spec.kvHeads;
+  case Dim::Queries:
+    return qLen;
+  case Dim::Keys:
+    return kvLen;
+  case Dim::Tokens:
+    return positions();
+  case Dim::Constant:
+    break;
+  }
+  return dim.constant;
+}
+
+std::vector<int64_t> Case::extentsOf(size_t param) const {
+  const Param &declared = spec.params[param];
+  if (declared.type == Type::Tokens)
+    return {batch, params[param].value.shape[1]};
+  std::vector<int64_t> extents;
+  for (const Dim &dim : declared.dims)
+    extents.push_back(extentOf(dim));
+  return extents;
+}
+
+bool Case::isLogical(size_t param, const std::vector<int64_t> &index) const {
+  const Param &declared = spec.params[param];
+  if (declared.type == Type::Tokens)
+    return true;
+  const std::vector<int64_t> &shape = params[param].value.shape;
+  const auto isFor = [&](int64_t b) {
+    for (size_t d = 0; d < index.size(); ++d) {
+      Dim::Kind kind = declared.dims[d].kind;
+      bool inside = kind == Dim::Batch     ? shape[d] == 1 || index[d] == b
+                    : kind == Dim::Queries ? index[d] < qLenOf(b)
+                    : kind == Dim::Keys    ? index[d] < kvLenOf(b)
+                    : kind == Dim::Tokens  ? index[d] < positionsOf(b)
+                                           : true;
+      // A single element along a dimension is that of every position.
+      if (!inside && (kind == Dim::Batch || shape[d] != 1))
+        return false;
+    }
+    return true;
+  };
+  for (int64_t b = 0; b < batch; ++b)
+    if (isFor(b))
+      return true;
+  return false;
+}
+
+oracle::Params Case::oracleParams() const {
+  oracle::Params all;
+  for (size_t n = 0; n < params.size(); ++n) {
+    all.push_back(params[n].value);
+    for (double &value : all.back().values)
+      value = rounded(value, spec.params[n].type);
+  }
+  return all;
+}
 
 std::string describe(const Case &c) {
   std::string text = print(c.spec);
@@ -58,10 +146,12 @@ std::string describe(const Case &c) {
                       describe(c.v), describe(c.o));
   if (c.lse)
     text += fmt::format("LSE {}\n", describe(c.lseLayout));
+  for (size_t n = 0; n < c.params.size(); ++n)
+    text += describe(c.spec.params[n], c.params[n]) + "\n";
   return text;
 }
 
-CallBuffers::CallBuffers(const Case &c)
+CallBuffers::CallBuffers(const Case &c, const attn_kernel *kernel)
     : q({c.batch, c.spec.heads, c.qLen, c.spec.qkDim}, c.q, c.spec.qType),
       k({c.batch, c.spec.kvHeads, c.kvLen, c.spec.qkDim}, c.k, c.spec.kvType),
       v({c.batch, c.spec.kvHeads, c.kvLen, c.spec.valueDim}, c.v,
@@ -69,7 +159,7 @@ CallBuffers::CallBuffers(const Case &c)
       o({c.batch, c.spec.heads, c.qLen, c.spec.valueDim}, c.o, c.spec.outType),
       lse({c.batch, c.spec.heads, c.lse ? c.qLen : 0, 1}, c.lseLayout,
           Type::F32),
-      theCase(c), qLens(lengthsBuffer(c.qLens)),
+      theCase(c), kernel(kernel), qLens(lengthsBuffer(c.qLens)),
       kvLens(lengthsBuffer(c.kvLens)) {
   attn_call &call = theCall;
   call.q = q.base();
@@ -87,8 +177,45 @@ CallBuffers::CallBuffers(const Case &c)
   std::copy_n(v.strides().begin(), 4, call.v_stride);
   std::copy_n(o.strides().begin(), 4, call.o_stride);
   std::copy_n(lse.strides().begin(), 3, call.lse_stride);
+  for (size_t n = 0; n < c.params.size(); ++n)
+    arguments.emplace_back(c.spec.params[n], c.params[n], c.extentsOf(n));
   fillInputs(c.poison);
   resetOutputs();
+}
+
+void CallBuffers::prepareParameters() {
+  if (!kernel || theCase.spec.params.empty())
+    return;
+  std::vector<attn_argument> given;
+  for (size_t n = 0; n < arguments.size(); ++n)
+    given.push_back(
+        {theCase.spec.params[n].name.c_str(), &arguments[n].tensor()});
+  size_t bytes = 0;
+  attn_error error{};
+  theCall.params = nullptr;
+  int status = attn_params_check(kernel, given.data(), given.size(), &theCall,
+                                 &bytes, &error);
+  if (status == ATTN_OK) {
+    if (prepared.size() != bytes)
+      prepared = GuardedBuffer(bytes, bytes % 64 == 0 ? Placement::End
+                                                      : Placement::Start);
+    status = attn_params_fill(kernel, given.data(), given.size(), &theCall,
+                              prepared.data(), &error);
+  }
+  refusal =
+      status == ATTN_OK
+          ? ""
+          : fmt::format("the runtime refuses the parameters: {}", error.text);
+  if (status != ATTN_OK)
+    theCall.params = nullptr;
+}
+
+void CallBuffers::changeParameters(
+    const std::function<void(size_t, ArgumentBuffer &)> &change) {
+  for (size_t n = 0; n < arguments.size(); ++n)
+    change(n, arguments[n]);
+  prepareParameters();
+  takeSnapshots();
 }
 
 void CallBuffers::fillInputs(Poison poison) {
@@ -111,6 +238,12 @@ void CallBuffers::fillInputs(Poison poison) {
   fill(q, seed, values.qScale, values.zeroQuery, false, true, values.q);
   fill(k, seed + 1, values.kScale, false, false, false, values.k);
   fill(v, seed + 2, values.vScale, false, values.integers, false, values.v);
+  for (size_t n = 0; n < arguments.size(); ++n)
+    arguments[n].fill(theCase.params[n].value, poison,
+                      [&](const std::vector<int64_t> &index) {
+                        return theCase.isLogical(n, index);
+                      });
+  prepareParameters();
   takeSnapshots();
 }
 
@@ -118,6 +251,10 @@ void CallBuffers::takeSnapshots() {
   const Tensor *all[] = {&q, &k, &v, &o, &lse};
   for (size_t n = 0; n < 5; ++n)
     before[n] = all[n]->snapshot();
+  argumentsBefore.clear();
+  for (const ArgumentBuffer &argument : arguments)
+    argumentsBefore.push_back(copyOf(argument.buffer()));
+  preparedBefore = copyOf(prepared);
 }
 
 void CallBuffers::repoison(Poison poison) { fillInputs(poison); }
@@ -141,7 +278,7 @@ void CallBuffers::poisonKey(int64_t b, int64_t j, Poison poison, bool inK,
 
 std::vector<Region> CallBuffers::regions() const {
   std::vector<Region> all;
-  const auto add = [&](const char *name, const GuardedBuffer &buffer,
+  const auto add = [&](const std::string &name, const GuardedBuffer &buffer,
                        bool isOutput) {
     all.push_back(
         {name, buffer.data(), buffer.size(), buffer.placement(), isOutput});
@@ -156,6 +293,10 @@ std::vector<Region> CallBuffers::regions() const {
     add("q_lens", qLens, false);
   if (theCall.kv_lens)
     add("kv_lens", kvLens, false);
+  for (size_t n = 0; n < arguments.size(); ++n)
+    add(theCase.spec.params[n].name, arguments[n].buffer(), false);
+  if (theCall.params)
+    add("the prepared parameters", prepared, false);
   return all;
 }
 
@@ -173,7 +314,13 @@ std::string CallBuffers::changedBytes() const {
       return fmt::format("{}: {}{}", names[n], where,
                          n < 3 ? "" : ", outside the logical rows");
   }
-  return {};
+  for (size_t n = 0; n < arguments.size(); ++n)
+    if (std::string where =
+            changedIn(theCase.spec.params[n].name, arguments[n].buffer(),
+                      argumentsBefore[n]);
+        !where.empty())
+      return where;
+  return changedIn("the prepared parameters", prepared, preparedBefore);
 }
 
 std::vector<uint32_t> CallBuffers::rowBits(int64_t b, int64_t h,
@@ -218,6 +365,8 @@ std::string compare(const CallBuffers &buffers, const Case &c,
   });
   double tol = tolerance(c.spec.outType);
   const auto judge = [&](double got, double want, double allowed) {
+    if (std::isnan(want))
+      return std::isnan(got);
     double error = std::fabs(got - want);
     if (worst && !std::isnan(error))
       *worst = std::max(*worst, error / allowed);
@@ -227,7 +376,7 @@ std::string compare(const CallBuffers &buffers, const Case &c,
     for (int64_t h = 0; h < c.spec.heads; ++h)
       for (int64_t i = 0; i < c.qLenOf(b); ++i) {
         size_t row = expected.row(b, h, i);
-        bool empty = expected.keys[row] == 0;
+        bool empty = expected.weightless[row] != 0;
         for (int64_t n = 0; n < c.spec.valueDim; ++n) {
           double want = expected.at(b, h, i, n);
           float got = buffers.o.get({b, h, i, n});

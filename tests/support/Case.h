@@ -9,7 +9,9 @@
 #include "dsl/Spec.h"
 #include "runtime/attn_abi.h"
 #include "tests/oracle/Oracle.h"
+#include "tests/support/Argument.h"
 #include "tests/support/Tensor.h"
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,7 +37,8 @@ struct Case {
   bool lse = true;
   Layout q, k, v, o, lseLayout;
   Values values;
-  Poison poison = Poison::Nan; ///< of everything outside the logical shapes
+  std::vector<Argument> params; ///< one a declared parameter
+  Poison poison = Poison::Nan;  ///< of everything outside the logical shapes
 
   int64_t qLenOf(int64_t b) const {
     return qLens.empty() ? qLen : qLens[static_cast<size_t>(b)];
@@ -43,6 +46,18 @@ struct Case {
   int64_t kvLenOf(int64_t b) const {
     return kvLens.empty() ? kvLen : kvLens[static_cast<size_t>(b)];
   }
+  /// How many positions an entry of the batch has, and the call as a whole.
+  int64_t positionsOf(int64_t b) const;
+  int64_t positions() const;
+  /// The extent of a dimension in this call.
+  int64_t extentOf(const Dim &dim) const;
+  /// The extents of a declared parameter; [batch, n] for a list of tokens.
+  std::vector<int64_t> extentsOf(size_t param) const;
+  /// Whether an element of a parameter lies within the lengths of a sequence
+  /// that it is for. Indices count in the value's own shape.
+  bool isLogical(size_t param, const std::vector<int64_t> &index) const;
+  /// The values of the parameters as they are stored.
+  oracle::Params oracleParams() const;
 };
 
 /// The variant's text, then sizes, lengths, layouts and values.
@@ -59,20 +74,29 @@ struct Region {
 
 /// The memory of a case and its attn_call. Every buffer, the lengths included,
 /// lies between inaccessible pages; everything outside the logical shapes of
-/// the inputs is poison, and outputs start as 0xA5 bytes. `call` passes no
-/// parameters. Not copyable: `call` points into it.
+/// the inputs is poison, and outputs start as 0xA5 bytes. Not copyable: `call`
+/// points into it.
 class CallBuffers {
 public:
-  explicit CallBuffers(const Case &c);
+  /// The runtime prepares the parameters as `kernel` describes them. Without a
+  /// kernel `call` passes none, which is enough to evaluate a case.
+  explicit CallBuffers(const Case &c, const attn_kernel *kernel = nullptr);
   CallBuffers(const CallBuffers &) = delete;
   CallBuffers &operator=(const CallBuffers &) = delete;
 
   const attn_call &call() const { return theCall; }
+  /// Why the runtime refuses the parameters (`call` then passes none), or an
+  /// empty text.
+  const std::string &error() const { return refusal; }
   std::vector<Region> regions() const;
 
   /// Makes K and V of a key (of all kv heads of one batch entry) poison. Takes
   /// effect in memory at once and is part of the inputs from then on.
   void poisonKey(int64_t b, int64_t j, Poison poison, bool inK, bool inV);
+  /// Changes parameters, as above: calls `change` with the number and the
+  /// memory of each. The runtime then looks at them again (see `error`).
+  void changeParameters(
+      const std::function<void(size_t param, ArgumentBuffer &memory)> &change);
   /// Gives the poison outside the logical shapes another value.
   void repoison(Poison poison);
   /// Outputs are 0xA5 bytes again.
@@ -91,12 +115,19 @@ public:
 
 private:
   void fillInputs(Poison poison);
+  void prepareParameters();
   void takeSnapshots();
 
   const Case theCase;
+  const attn_kernel *kernel = nullptr;
   GuardedBuffer qLens, kvLens;
+  std::deque<ArgumentBuffer> arguments; ///< of which tensors point into
+  GuardedBuffer prepared;               ///< what the runtime makes of them
   attn_call theCall{};
+  std::string refusal;
   std::vector<std::byte> before[5];
+  std::vector<std::vector<std::byte>> argumentsBefore;
+  std::vector<std::byte> preparedBefore;
 };
 
 /// Empty, or the first element that rule 7 finds wrong (or rule 5), with what

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <map>
 #include <stdexcept>
@@ -52,12 +53,13 @@ private:
   size_t at = 0;
 };
 
-attn_job_pointer pointerTo(const Job &job, const void *address) {
+attn_job_pointer pointerTo(const std::vector<Region> &regions,
+                           const void *address) {
   if (!address)
     return {-1, 0};
   const auto *at = static_cast<const std::byte *>(address);
-  for (size_t r = 0; r < job.regions.size(); ++r) {
-    const Region &region = job.regions[r];
+  for (size_t r = 0; r < regions.size(); ++r) {
+    const Region &region = regions[r];
     if (at >= region.data && at <= region.data + region.size)
       return {static_cast<int64_t>(r), at - region.data};
   }
@@ -65,13 +67,60 @@ attn_job_pointer pointerTo(const Job &job, const void *address) {
       "a pointer of the call is in none of its regions");
 }
 
+bool isWithin(const std::vector<Region> &regions, const void *address) {
+  const auto *at = static_cast<const std::byte *>(address);
+  return std::any_of(regions.begin(), regions.end(), [&](const Region &r) {
+    return at >= r.data && at <= r.data + r.size;
+  });
+}
+
+size_t bytesOf(int32_t type) {
+  switch (type) {
+  case ATTN_F16:
+  case ATTN_BF16:
+    return 2;
+  case ATTN_BOOL:
+  case ATTN_TOKENS:
+    return 1;
+  default:
+    return 4;
+  }
+}
+
+/// The pointers within the parameters of a call. What stands for arrays without
+/// elements is constant data of the runtime, and becomes a region.
+std::vector<attn_job_link> linksOf(const Job &job,
+                                   std::vector<Region> &regions) {
+  std::vector<attn_job_link> links;
+  if (!job.call.params)
+    return links;
+  const attn_kernel *kernel = job.code.descriptor();
+  if (!kernel)
+    throw std::invalid_argument(
+        "a call with parameters, but nothing describes the kernel");
+  const auto link = [&](const void *at, const void *to, size_t bytes) {
+    if (to && !isWithin(regions, to))
+      regions.push_back({"a stand-in of the runtime",
+                         static_cast<std::byte *>(const_cast<void *>(to)),
+                         bytes, Placement::End, false});
+    links.push_back({pointerTo(regions, at), pointerTo(regions, to)});
+  };
+  for (int32_t n = 0; n < kernel->n_params; ++n) {
+    const attn_param &param = job.call.params[n];
+    link(&param.data, param.data, bytesOf(kernel->params[n].type));
+    link(&param.blocks, param.blocks, 2 * sizeof(int32_t));
+  }
+  return links;
+}
+
 void appendJob(std::string &file, const Job &job, int64_t kernel) {
   const attn_call &call = job.call;
-  if (call.params)
-    throw std::invalid_argument("the harness does not pass parameters");
+  std::vector<Region> regions = job.regions;
+  std::vector<attn_job_link> links = linksOf(job, regions);
   attn_job header = {};
   header.kernel = kernel;
-  header.n_regions = static_cast<int64_t>(job.regions.size());
+  header.n_regions = static_cast<int64_t>(regions.size());
+  header.n_links = static_cast<int64_t>(links.size());
   header.batch = call.batch;
   header.q_len = call.q_len;
   header.kv_len = call.kv_len;
@@ -80,17 +129,22 @@ void appendJob(std::string &file, const Job &job, int64_t kernel) {
   std::copy_n(call.v_stride, 4, header.v_stride);
   std::copy_n(call.o_stride, 4, header.o_stride);
   std::copy_n(call.lse_stride, 3, header.lse_stride);
+  header.globals_stride = call.globals_stride;
+  header.max_globals = call.max_globals;
   const void *addresses[ATTN_JOB_POINTERS] = {
-      call.q, call.k, call.v, call.o, call.lse, call.q_lens, call.kv_lens};
+      call.q,      call.k,       call.v,      call.o,       call.lse,
+      call.q_lens, call.kv_lens, call.params, call.globals, call.global_counts};
   for (size_t n = 0; n < ATTN_JOB_POINTERS; ++n)
-    header.pointers[n] = pointerTo(job, addresses[n]);
+    header.pointers[n] = pointerTo(regions, addresses[n]);
   header.order = static_cast<int64_t>(job.order);
   append(file, header);
-  for (const Region &region : job.regions)
+  for (const Region &region : regions)
     append(file, attn_job_region{static_cast<int64_t>(region.size),
                                  region.placement == Placement::End,
                                  region.isOutput});
-  for (const Region &region : job.regions) {
+  for (const attn_job_link &link : links)
+    append(file, link);
+  for (const Region &region : regions) {
     file.append(reinterpret_cast<const char *>(region.data), region.size);
     pad(file);
   }
@@ -101,7 +155,8 @@ std::string placeOf(const Job &job, const attn_job_result &result) {
     return fmt::format("address {:#x}", result.fault_offset);
   auto r = static_cast<size_t>(result.fault_region);
   if (r >= job.regions.size())
-    return fmt::format("byte {} of scratch", result.fault_offset);
+    return fmt::format("byte {} of scratch or of a stand-in",
+                       result.fault_offset);
   return fmt::format("byte {} of {} ({} bytes long)", result.fault_offset,
                      job.regions[r].name, job.regions[r].size);
 }
@@ -213,9 +268,10 @@ private:
     if (result.signal != 0)
       return fmt::format("{} at {}", strsignal(static_cast<int>(result.signal)),
                          placeOf(job, result));
-    if (result.changed >= 0)
-      return fmt::format("input {} was written to",
-                         job.regions[static_cast<size_t>(result.changed)].name);
+    if (auto r = static_cast<size_t>(result.changed); result.changed >= 0)
+      return fmt::format("input {} was written to", r < job.regions.size()
+                                                        ? job.regions[r].name
+                                                        : "a stand-in");
     return {};
   }
 
@@ -242,6 +298,36 @@ Emulator emulatorFor(const std::string &target) {
     emulator.command = command;
   emulator.name = std::filesystem::path(emulator.command).filename();
   return emulator;
+}
+
+Code emulatedCode(std::string object, std::string symbol) {
+  TemporaryDirectory directory;
+  std::string input = directory.path() / "kernel.o";
+  std::string library = directory.path() / "kernel.so";
+  writeFile(input, object);
+  std::string output;
+  if (int status =
+          runProgram({setting("ATTN_CLANG", ATTN_CLANG), "-shared", "-nostdlib",
+                      "-fuse-ld=lld", "-o", library, input},
+                     output);
+      status != 0)
+    throw std::runtime_error(
+        fmt::format("linking a kernel to read what it says fails ({}): {}",
+                    status, output));
+  void *handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (!handle)
+    throw std::runtime_error(dlerror());
+  std::shared_ptr<void> loaded(handle, dlclose);
+  const auto *kernel =
+      static_cast<const attn_kernel *>(dlsym(handle, symbol.c_str()));
+  if (!kernel)
+    throw std::runtime_error(
+        fmt::format("the object does not have the symbol '{}'", symbol));
+  Code code;
+  code.object = std::move(object);
+  code.symbol = std::move(symbol);
+  code.described = std::shared_ptr<const attn_kernel>(loaded, kernel);
+  return code;
 }
 
 std::unique_ptr<Executor> makeEmulatedExecutor(Emulator emulator) {

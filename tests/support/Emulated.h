@@ -25,6 +25,10 @@ struct Emulator {
 /// variable ATTN_AVX512_RUNNER, else by the CMake setting of the same name.
 Emulator emulatorFor(const std::string &target);
 
+/// A kernel as an object file, with what it says of itself. Throws
+/// std::runtime_error where that can't be read. Needs what linking needs.
+Code emulatedCode(std::string object, std::string symbol);
+
 /// Runs `Code::object`: links all kernels of the jobs with a harness into one
 /// static executable and runs that once. Needs clang (the environment variable
 /// or CMake setting ATTN_CLANG) and lld. Symbols of distinct objects must

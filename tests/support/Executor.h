@@ -27,6 +27,14 @@ struct Code {
   const attn_kernel *kernel = nullptr;
   std::string object; ///< bytes of a relocatable ELF object
   std::string symbol; ///< its exported `attn_kernel`
+  /// What that says of the kernel, to be read here but not run: variants with
+  /// parameters need it (`emulatedCode`).
+  std::shared_ptr<const attn_kernel> described = nullptr;
+
+  /// What describes the kernel, or null.
+  const attn_kernel *descriptor() const {
+    return kernel ? kernel : described.get();
+  }
 };
 
 struct Job {

@@ -20,9 +20,13 @@ namespace attn::test {
 int64_t workItems(const attn_kernel &kernel, const attn_call &call) {
   if (call.batch == 0 || call.q_len == 0 || kernel.heads == 0)
     return 0;
-  int64_t rows = call.q_len * kernel.item_heads;
+  const auto blocks = [&](int64_t queries) {
+    return (queries * kernel.item_heads + kernel.item_rows - 1) /
+           kernel.item_rows;
+  };
+  bool globals = (kernel.flags & ATTN_KERNEL_GLOBALS) != 0;
   return call.batch * kernel.item_groups *
-         ((rows + kernel.item_rows - 1) / kernel.item_rows);
+         (blocks(call.q_len) + (globals ? blocks(call.max_globals) : 0));
 }
 
 std::vector<std::pair<int64_t, int64_t>> pieces(int64_t items, Order order) {

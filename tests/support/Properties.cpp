@@ -72,27 +72,126 @@ Case withoutBroadcast(Case c) {
   return c;
 }
 
-bool mentionsBatch(const ExprRef &expr) {
+/// Whether a value depends on the number of the batch entry, other than by the
+/// parameters' own elements for the entry.
+bool dependsOnNumber(const Spec &spec, const ExprRef &expr) {
   if (!expr)
     return false;
-  if (expr->kind == ExprKind::Name && expr->name == "b")
-    return true;
-  return std::any_of(expr->args.begin(), expr->args.end(), mentionsBatch);
+  if (expr->kind == ExprKind::Name)
+    return expr->name == "b";
+  const Param *param = expr->kind == ExprKind::Index
+                           ? spec.findParam(expr->args[0]->name)
+                           : nullptr;
+  for (size_t n = 0; n < expr->args.size(); ++n) {
+    const ExprRef &arg = expr->args[n];
+    bool isEntry = param && n > 0 && param->dims[n - 1].kind == Dim::Batch;
+    if (isEntry && arg->kind == ExprKind::Name && arg->name == "b")
+      continue;
+    if (isEntry || dependsOnNumber(spec, arg))
+      return true;
+  }
+  return false;
+}
+
+/// The part of a parameter that one entry of the batch reads, as that of entry
+/// `there` of a batch that ends with it. Entries before it keep their values.
+Argument sliceFor(const Case &c, size_t param, int64_t b, int64_t there) {
+  const Param &declared = c.spec.params[param];
+  Argument slice = c.params[param];
+  const oracle::ParamValue &from = c.params[param].value;
+  std::vector<int64_t> &shape = slice.value.shape;
+  bool isTokens = declared.type == Type::Tokens;
+  std::vector<int64_t> first(shape.size());
+  for (size_t d = 0; d < shape.size(); ++d) {
+    Dim::Kind kind = isTokens ? (d == 0 ? Dim::Batch : Dim::Constant)
+                              : declared.dims[d].kind;
+    if (kind == Dim::Batch && from.shape[d] > 1) {
+      first[d] = b - there;
+      shape[d] = there + 1;
+    } else if (from.shape[d] != 1) {
+      shape[d] = kind == Dim::Queries  ? c.qLenOf(b)
+                 : kind == Dim::Keys   ? c.kvLenOf(b)
+                 : kind == Dim::Tokens ? c.positionsOf(b)
+                                       : shape[d];
+    }
+  }
+  slice.value.values.clear();
+  size_t elements = 1;
+  for (int64_t extent : shape)
+    elements *= static_cast<size_t>(extent);
+  for (size_t n = 0; n < elements; ++n) {
+    size_t rest = n, at = 0, pitch = 1;
+    for (size_t d = shape.size(); d-- > 0;) {
+      auto extent = static_cast<size_t>(shape[d]);
+      at += (rest % extent + static_cast<size_t>(first[d])) * pitch;
+      rest /= extent;
+      pitch *= static_cast<size_t>(from.shape[d]);
+    }
+    slice.value.values.push_back(from.values[at]);
+  }
+  // Entries before this one have no positions, so that their lists are empty.
+  if (isTokens && there > 0) {
+    std::vector<double> &values = slice.value.values;
+    values.erase(values.begin(), values.end() - shape[1]);
+    values.insert(values.begin(), static_cast<size_t>(there * shape[1]), -1);
+    shape[0] = there + 1;
+  }
+  return slice;
+}
+
+/// Given in full, compact and in the usual types; lists in order, without
+/// padding where they are for one sequence.
+Argument plainArgument(const Case &c, size_t param) {
+  Argument plain;
+  plain.layout.placement = Placement::Start;
+  plain.value = c.params[param].value;
+  std::vector<int64_t> &shape = plain.value.shape;
+  if (c.spec.params[param].type == Type::Tokens) {
+    std::vector<double> &list = plain.value.values;
+    if (shape[0] != 1)
+      return plain;
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    list.erase(list.begin(), std::lower_bound(list.begin(), list.end(), 0));
+    shape[1] = static_cast<int64_t>(list.size());
+    return plain;
+  }
+  const std::vector<int64_t> given = shape, full = c.extentsOf(param);
+  plain.value.values.clear();
+  size_t elements = 1;
+  for (int64_t extent : full)
+    elements *= static_cast<size_t>(extent);
+  for (size_t n = 0; n < elements; ++n) {
+    size_t rest = n, at = 0, pitch = 1;
+    for (size_t d = full.size(); d-- > 0;) {
+      auto extent = static_cast<size_t>(full[d]);
+      at += (given[d] == 1 ? 0 : rest % extent) * pitch;
+      rest /= extent;
+      pitch *= static_cast<size_t>(given[d]);
+    }
+    plain.value.values.push_back(c.params[param].value.values[at]);
+  }
+  shape = full;
+  return plain;
 }
 
 } // namespace
 
 Trial::Trial(const Case &theCase, const Code &code, Order order)
-    : c(theCase), buffers(c) {
-  if (!c.spec.params.empty())
-    throw std::invalid_argument("jobs do not pass parameters");
-  job.code = code;
+    : c(theCase), buffers(c, code.descriptor()) {
+  if (!c.spec.params.empty() && !code.descriptor())
+    throw std::invalid_argument(
+        "a variant with parameters, but nothing describes its kernel");
+  if (buffers.error().empty())
+    job.code = code;
   job.call = buffers.call();
   job.regions = buffers.regions();
   job.order = order;
 }
 
 std::string Trial::intact(const std::string &outcome) const {
+  if (!buffers.error().empty())
+    return buffers.error();
   return outcome.empty() ? buffers.changedBytes() : outcome;
 }
 
@@ -100,7 +199,8 @@ std::string Trial::judge(const std::string &outcome, double *worst) const {
   if (std::string text = intact(outcome); !text.empty())
     return text;
   oracle::Output expected;
-  if (std::string text = oracle::evaluate(c.spec, buffers.call(), {}, expected);
+  if (std::string text =
+          oracle::evaluate(c.spec, buffers.call(), c.oracleParams(), expected);
       !text.empty())
     return "no expected result: " + text;
   return compare(buffers, c, expected, worst);
@@ -136,8 +236,9 @@ std::string Properties::sameAloneInBatch(const Case &c) {
     return text;
   // Where expressions tell entries apart, the entry keeps its number, among
   // sequences without tokens.
-  bool numbered = mentionsBatch(c.spec.mask) || mentionsBatch(c.spec.score) ||
-                  mentionsBatch(c.spec.sink);
+  bool numbered = dependsOnNumber(c.spec, c.spec.mask) ||
+                  dependsOnNumber(c.spec, c.spec.score) ||
+                  dependsOnNumber(c.spec, c.spec.sink);
   for (int64_t b = 0; b < c.batch; ++b) {
     // The same contents, as a batch of one with just its own lengths.
     Case alone = c;
@@ -153,6 +254,8 @@ std::string Properties::sameAloneInBatch(const Case &c) {
       alone.qLens.back() = alone.qLen;
       alone.kvLens.back() = alone.kvLen;
     }
+    for (size_t n = 0; n < c.params.size(); ++n)
+      alone.params[n] = sliceFor(c, n, b, there);
     const auto entry = [&](const Tensor &from) {
       return [&from, b](const Index &at) {
         return from.get({b, at[1], at[2], at[3]});
@@ -203,8 +306,8 @@ std::string Properties::maskedKeysDoNotReach(const Case &given, uint64_t seed,
     return text;
   Trial dirty(c, code, Order::AllAtOnce);
   std::vector<uint8_t> allowed;
-  if (std::string text =
-          oracle::allowedSets(c.spec, dirty.buffers.call(), {}, allowed);
+  if (std::string text = oracle::allowedSets(c.spec, dirty.buffers.call(),
+                                             c.oracleParams(), allowed);
       !text.empty())
     return text;
   Choices choices(seed);
@@ -242,6 +345,61 @@ std::string Properties::maskedKeysDoNotReach(const Case &given, uint64_t seed,
   return {};
 }
 
+std::string Properties::otherParametersDoNotReach(const Case &given,
+                                                  uint64_t seed,
+                                                  Poison poison) {
+  Case c = given;
+  if (c.params.empty())
+    return {};
+  for (Argument &argument : c.params)
+    argument.layout.stretched = {};
+  Trial clean(c, code, Order::AllAtOnce);
+  if (std::string text = runOne(clean); !text.empty())
+    return text;
+  Trial dirty(c, code, Order::AllAtOnce);
+  Choices choices(seed);
+  int percent = static_cast<int>(choices.between(1, 40));
+  std::vector<std::vector<bool>> changed(c.params.size());
+  dirty.buffers.changeParameters([&](size_t n, ArgumentBuffer &memory) {
+    const Param &param = c.spec.params[n];
+    const std::vector<double> &values = c.params[n].value.values;
+    changed[n].resize(values.size());
+    // What scalars and lists of tokens reach is not told by rows.
+    if (param.dims.empty())
+      return;
+    bool anyValue =
+        code.descriptor()->params[n].flags == 0 && param.type != Type::I32;
+    for (size_t e = 0; e < values.size(); ++e) {
+      if (!choices.chance(percent))
+        continue;
+      changed[n][e] = true;
+      if (anyValue)
+        memory.setPoison(e, poison);
+      else
+        memory.set(e, values[choices.next() % values.size()]);
+    }
+  });
+  if (std::string text = runOne(dirty); !text.empty())
+    return text;
+  std::string text;
+  std::string error = oracle::parametersRead(
+      c.spec, clean.buffers.call(), c.oracleParams(),
+      [&](int64_t b, int64_t h, int64_t i,
+          const std::vector<oracle::ParamElement> &reads) {
+        bool reached = std::any_of(reads.begin(), reads.end(),
+                                   [&](const oracle::ParamElement &at) {
+                                     return changed[at.param][at.element];
+                                   });
+        if (text.empty() && !reached)
+          text = prefixed(
+              fmt::format("{} in parameters that the row does not depend on "
+                          "({}% of all elements)",
+                          test::name(poison), percent),
+              compareRow(clean, dirty, b, b, h, i, true));
+      });
+  return error.empty() ? text : error;
+}
+
 std::string Properties::sameInAnyLayout(const Case &given) {
   Case c = withoutBroadcast(given);
   Trial first(c, code, Order::AllAtOnce);
@@ -254,6 +412,8 @@ std::string Properties::sameInAnyLayout(const Case &given) {
       *layout = Layout();
       layout->placement = Placement::Start;
     }
+    for (size_t n = 0; n < c.params.size(); ++n)
+      plain.params[n] = plainArgument(c, n);
     plain.lse = lse;
     Trial other(plain, code, Order::AllAtOnce);
     std::string text = runOne(other);
@@ -284,6 +444,10 @@ std::string Properties::all(const Case &c, uint64_t seed, double *worst) {
           "masked keys",
           maskedKeysDoNotReach(c, seed + static_cast<uint64_t>(poison), poison,
                                (where & 1) != 0, (where & 2) != 0));
+    if (text.empty())
+      text = prefixed("parameters",
+                      otherParametersDoNotReach(
+                          c, seed + static_cast<uint64_t>(poison), poison));
   }
   if (text.empty())
     text = prefixed("layout", sameInAnyLayout(c));

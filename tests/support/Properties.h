@@ -21,7 +21,7 @@ struct Trial {
   Trial(const Case &c, const Code &code, Order order);
   Case c;
   CallBuffers buffers;
-  Job job;
+  Job job; ///< without code where the runtime refuses the parameters
   /// After a run with this outcome: empty, or a fault, a byte changed that must
   /// not be, or a difference from the double-precision evaluation.
   std::string judge(const std::string &outcome, double *worst = nullptr) const;
@@ -47,13 +47,20 @@ public:
   /// to none of them keep their bits.
   std::string maskedKeysDoNotReach(const Case &c, uint64_t seed, Poison poison,
                                    bool inK, bool inV);
-  /// Strides, bases and asking for the LSE do not change the bits of O.
+  /// Rule 6, of parameters: elements chosen by `seed` are poisoned, or where
+  /// kernels rely on what the values are, exchanged for one another; rows that
+  /// depend on none of them keep their bits.
+  std::string otherParametersDoNotReach(const Case &c, uint64_t seed,
+                                        Poison poison);
+  /// Strides, bases, how parameters are passed, the order of lists of tokens
+  /// and asking for the LSE do not change the bits of O.
   std::string sameInAnyLayout(const Case &c);
 
   /// All of the above.
   std::string all(const Case &c, uint64_t seed, double *worst = nullptr);
 
 private:
+  /// Empty, or why there is no result to look at.
   std::string runOne(Trial &trial);
 
   Executor &executor;

@@ -156,22 +156,22 @@ void Tensor::set(const Index &at, float value) {
     std::memcpy(address(at), &narrow, sizeof narrow);
 }
 
-void Tensor::poisonAt(std::byte *element, Poison poison) {
-  float value = 0;
+float poisonValue(Poison poison, Type type) {
   switch (poison) {
   case Poison::Nan:
-    value = std::numeric_limits<float>::quiet_NaN();
-    break;
+    return std::numeric_limits<float>::quiet_NaN();
   case Poison::Infinity:
-    value = std::numeric_limits<float>::infinity();
-    break;
+    return std::numeric_limits<float>::infinity();
   case Poison::Huge:
-    value = elementType == Type::F16 ? 65504.0F : 3e38F;
-    break;
+    return type == Type::F16 ? 65504.0F : 3e38F;
   case Poison::Zero:
     break;
   }
-  uint32_t wide = encode(value, elementType);
+  return 0;
+}
+
+void Tensor::poisonAt(std::byte *element, Poison poison) {
+  uint32_t wide = encode(poisonValue(poison, elementType), elementType);
   auto narrow = static_cast<uint16_t>(wide);
   if (elementBytes == 4)
     std::memcpy(element, &wide, sizeof wide);

@@ -22,6 +22,8 @@ namespace attn::test {
 /// What lies where nothing may be read.
 enum class Poison : uint8_t { Nan, Infinity, Huge, Zero };
 const char *name(Poison poison);
+/// As an element of a type (F32, F16, BF16).
+float poisonValue(Poison poison, Type type);
 
 /// How a tensor lies in memory. The default is contiguous, row-major, ending at
 /// an inaccessible page. Dimensions are batch, head, token, column.

@@ -6,7 +6,8 @@
  * are little-endian with 64-bit longs; every block is a multiple of 8 bytes.
  *
  * Jobs:    attn_job_file, then for each job: attn_job, its attn_job_regions,
- *          the bytes of its regions, each padded to a multiple of 8.
+ *          its attn_job_links, the bytes of its regions, each padded to a
+ *          multiple of 8.
  * Results: attn_job_file, then for each job: attn_job_result, the bytes of its
  *          output regions, each padded to a multiple of 8.
  *
@@ -16,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ATTN_JOB_MAGIC 0x31424f4a4e545441 /* "ATTNJOB1" */
+#define ATTN_JOB_MAGIC 0x32424f4a4e545441 /* "ATTNJOB2" */
 
 typedef struct attn_job_file {
   int64_t magic;
@@ -37,14 +38,18 @@ enum {
   ATTN_JOB_LSE,
   ATTN_JOB_Q_LENS,
   ATTN_JOB_KV_LENS,
+  ATTN_JOB_PARAMS,
+  ATTN_JOB_GLOBALS,
+  ATTN_JOB_GLOBAL_COUNTS,
   ATTN_JOB_POINTERS
 };
 
 typedef struct attn_job {
   int64_t kernel; /* number in attn_harness_kernels */
-  int64_t n_regions;
+  int64_t n_regions, n_links;
   int64_t batch, q_len, kv_len;
   int64_t q_stride[4], k_stride[4], v_stride[4], o_stride[4], lse_stride[3];
+  int64_t globals_stride, max_globals;
   attn_job_pointer pointers[ATTN_JOB_POINTERS];
   int64_t order; /* Order of Executor.h */
 } attn_job;
@@ -54,6 +59,11 @@ typedef struct attn_job_region {
   int64_t at_end; /* touches the inaccessible page after it, else before it */
   int64_t is_output;
 } attn_job_region;
+
+/* A pointer within a region: what to store there. */
+typedef struct attn_job_link {
+  attn_job_pointer at, to;
+} attn_job_link;
 
 typedef struct attn_job_result {
   int64_t signal;       /* that ended the kernel, or 0 */

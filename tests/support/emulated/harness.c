@@ -22,7 +22,7 @@ extern const attn_kernel *const attn_harness_kernels[];
 extern const int64_t attn_harness_n_kernels;
 
 #define PAGE 4096u
-#define MAX_REGIONS 16
+#define MAX_REGIONS 64
 
 static sigjmp_buf return_point;
 static volatile sig_atomic_t armed;
@@ -70,12 +70,19 @@ static region map_region(size_t size, int at_end) {
 
 static size_t padded(size_t size) { return (size + 7) / 8 * 8; }
 
+/* How many items so many queries of a group are. */
+static int64_t blocks(const attn_kernel *kernel, int64_t queries) {
+  return (queries * kernel->item_heads + kernel->item_rows - 1) /
+         kernel->item_rows;
+}
+
 static int64_t work_items(const attn_kernel *kernel, const attn_job *job) {
+  int64_t n = blocks(kernel, job->q_len);
   if (job->batch == 0 || job->q_len == 0 || kernel->heads == 0)
     return 0;
-  return job->batch * kernel->item_groups *
-         ((job->q_len * kernel->item_heads + kernel->item_rows - 1) /
-          kernel->item_rows);
+  if (kernel->flags & ATTN_KERNEL_GLOBALS)
+    n += blocks(kernel, job->max_globals);
+  return job->batch * kernel->item_groups * n;
 }
 
 /* Runs items first..last-1; returns the signal that ended it, or 0. */
@@ -149,25 +156,42 @@ static unsigned char *read_file(const char *path, size_t *size) {
   return bytes;
 }
 
-static const unsigned char *run_job(const unsigned char *at, FILE *results) {
+/* Maps the regions, copies their bytes and sets the pointers in them, here and
+ * in the copy in the file. Returns what follows in the file. */
+static unsigned char *load_regions(unsigned char *at, const attn_job *job,
+                                   attn_job_region *info, region *regions,
+                                   unsigned char **bytes) {
+  memcpy(info, at, (size_t)job->n_regions * sizeof info[0]);
+  at += (size_t)job->n_regions * sizeof info[0];
+  const unsigned char *links = at;
+  at += (size_t)job->n_links * sizeof(attn_job_link);
+  for (int64_t r = 0; r < job->n_regions; ++r) {
+    regions[r] = map_region((size_t)info[r].size, info[r].at_end != 0);
+    bytes[r] = at;
+    at += padded((size_t)info[r].size);
+  }
+  for (int64_t n = 0; n < job->n_links; ++n) {
+    attn_job_link link;
+    memcpy(&link, links + (size_t)n * sizeof link, sizeof link);
+    void *to = pointer_of(regions, &link.to);
+    memcpy(bytes[link.at.region] + link.at.offset, &to, sizeof to);
+  }
+  for (int64_t r = 0; r < job->n_regions; ++r)
+    memcpy(regions[r].data, bytes[r], regions[r].size);
+  return at;
+}
+
+static unsigned char *run_job(unsigned char *at, FILE *results) {
   attn_job job;
   attn_job_region info[MAX_REGIONS];
   region regions[MAX_REGIONS + 1];
-  const unsigned char *bytes[MAX_REGIONS];
+  unsigned char *bytes[MAX_REGIONS];
   memcpy(&job, at, sizeof job);
   at += sizeof job;
   if (job.n_regions > MAX_REGIONS || job.kernel < 0 ||
       job.kernel >= attn_harness_n_kernels)
     fail("malformed job");
-  memcpy(info, at, (size_t)job.n_regions * sizeof info[0]);
-  at += (size_t)job.n_regions * sizeof info[0];
-  for (int64_t r = 0; r < job.n_regions; ++r) {
-    size_t size = (size_t)info[r].size;
-    regions[r] = map_region(size, info[r].at_end != 0);
-    memcpy(regions[r].data, at, size);
-    bytes[r] = at;
-    at += padded(size);
-  }
+  at = load_regions(at, &job, info, regions, bytes);
   const attn_kernel *kernel = attn_harness_kernels[job.kernel];
   if (kernel->abi_version != ATTN_ABI_VERSION)
     fail("a kernel has another ABI version");
@@ -192,6 +216,12 @@ static const unsigned char *run_job(const unsigned char *at, FILE *results) {
   memcpy(call.v_stride, job.v_stride, sizeof call.v_stride);
   memcpy(call.o_stride, job.o_stride, sizeof call.o_stride);
   memcpy(call.lse_stride, job.lse_stride, sizeof call.lse_stride);
+  call.params = pointer_of(regions, &job.pointers[ATTN_JOB_PARAMS]);
+  call.globals = pointer_of(regions, &job.pointers[ATTN_JOB_GLOBALS]);
+  call.globals_stride = job.globals_stride;
+  call.global_counts =
+      pointer_of(regions, &job.pointers[ATTN_JOB_GLOBAL_COUNTS]);
+  call.max_globals = job.max_globals;
 
   attn_job_result result = {0, -1, 0, -1};
   result.signal = run_items(kernel, &job, &call, scratch);
@@ -217,7 +247,7 @@ int main(int argc, char **argv) {
   if (argc != 3)
     fail("usage: harness JOBS RESULTS");
   size_t size;
-  const unsigned char *bytes = read_file(argv[1], &size);
+  unsigned char *bytes = read_file(argv[1], &size);
   attn_job_file header;
   memcpy(&header, bytes, sizeof header);
   if (header.magic != ATTN_JOB_MAGIC)
@@ -234,7 +264,7 @@ int main(int argc, char **argv) {
   if (!results)
     fail("cannot write the results");
   fwrite(&header, sizeof header, 1, results);
-  const unsigned char *at = bytes + sizeof header;
+  unsigned char *at = bytes + sizeof header;
   for (int64_t n = 0; n < header.jobs; ++n)
     at = run_job(at, results);
   if (fclose(results) != 0)
