@@ -66,4 +66,22 @@ SmallVector<int64_t> listsOf(Region &mask) {
   return lists;
 }
 
+/// With one list, being listed is being in that one.
+static PairFacts facts(AttentionOp op, std::optional<bool> query,
+                       std::optional<bool> key, bool sameClass) {
+  const size_t lists = listsOf(op.getMask()).size();
+  auto known = [&](std::optional<bool> listed) {
+    return lists == 0 || (listed.value_or(false) && lists > 1) ? std::nullopt
+                                                               : listed;
+  };
+  return {known(query), known(key), sameClass && op.getDilation().has_value()};
+}
+
+MaskParts::MaskParts(AttentionOp op)
+    : lists(listsOf(op.getMask())),
+      dense(op.getMask(), facts(op, false, std::nullopt, true)),
+      denseHull(op.getMask(), facts(op, false, false, true)),
+      gathered(op.getMask(), facts(op, false, true, false)),
+      listed(op.getMask(), facts(op, true, std::nullopt, false)) {}
+
 } // namespace attn

@@ -11,6 +11,7 @@
 #define ATTNC_COMPILER_SPECIALISE_H
 
 #include "compiler/AttnDialect.h"
+#include "compiler/RangeAnalysis.h"
 #include <memory>
 #include <optional>
 
@@ -31,6 +32,29 @@ std::unique_ptr<mlir::Region> specialised(mlir::Region &mask, PairFacts facts);
 
 /// The numbers of the lists of tokens that a mask asks about, ascending.
 llvm::SmallVector<int64_t> listsOf(mlir::Region &mask);
+
+/// The mask of a part of the pairs, and what analysis makes of it.
+struct PartMask {
+  std::unique_ptr<mlir::Region> region;
+  RangeAnalysis analysis;
+
+  PartMask(mlir::Region &mask, PairFacts facts)
+      : region(specialised(mask, facts)),
+        analysis(RangeAnalysis::analyse(*region)) {}
+};
+
+/// The parts of the pairs of a variant. Rows at listed positions are items of
+/// their own; the others visit a range of keys densely, and the keys at listed
+/// positions outside it.
+struct MaskParts {
+  explicit MaskParts(AttentionOp op);
+
+  llvm::SmallVector<int64_t> lists; ///< that the mask asks about
+  PartMask dense;     ///< other rows, the keys of their class in a range
+  PartMask denseHull; ///< ... and keys that are not listed: gives that range
+  PartMask gathered;  ///< other rows, listed keys
+  PartMask listed;    ///< listed rows, all keys
+};
 
 } // namespace attn
 

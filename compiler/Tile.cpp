@@ -77,21 +77,11 @@ struct KeyTile {
   Value key, count, listed;
 };
 
-/// The mask of a part of the pairs, and what analysis makes of it.
-struct PartMask {
-  std::unique_ptr<Region> region;
-  RangeAnalysis analysis;
-
-  PartMask(Region &mask, PairFacts facts)
-      : region(specialised(mask, facts)),
-        analysis(RangeAnalysis::analyse(*region)) {}
-};
-
 class TileBuilder {
 public:
   explicit TileBuilder(AttentionOp op)
-      : op(op), b(op.getLoc(), op), plan(toPlan(*op.getPlan())),
-        lists(listsOf(op.getMask())) {}
+      : op(op), b(op.getLoc(), op), plan(toPlan(*op.getPlan())), parts(op),
+        lists(parts.lists) {}
 
   void run();
 
@@ -145,7 +135,8 @@ private:
   AttentionOp op;
   ImplicitLocOpBuilder b;
   Plan plan;
-  SmallVector<int64_t> lists; ///< of tokens, that the mask asks about
+  MaskParts parts;
+  ArrayRef<int64_t> lists; ///< of tokens, that the mask asks about
   // Of the work item.
   Value batch, group, row, head, kvHead, heads, qLen, kvLen, count, shift;
   Value queryShift;        ///< the position of query 0
@@ -292,11 +283,7 @@ SmallVector<Value> TileBuilder::dense(ValueRange state, const PartMask &part,
 /// the class in [from, to).
 SmallVector<Value> TileBuilder::gathered(ValueRange state, Value from,
                                          Value to) {
-  PairFacts facts;
-  facts.listedQuery = false;
-  if (lists.size() == 1)
-    facts.listedKey = true;
-  PartMask part(op.getMask(), facts);
+  const PartMask &part = parts.gathered;
   if (part.analysis.alwaysFalse())
     return state;
   ScalarValues known = scalars;
@@ -386,17 +373,11 @@ void TileBuilder::queries() {
   };
   positions = {position(row), position(lastRow)};
   SmallVector<Value> state = start({});
-  PairFacts facts;
-  facts.congruent = dilation != nullptr;
-  if (!lists.empty())
-    facts.listedQuery = false;
-  const PartMask part(op.getMask(), facts);
   // Keys at listed positions do not widen the dense loop: they are gathered.
-  facts.listedKey = facts.listedQuery;
-  auto [lo, hi] = hull(PartMask(op.getMask(), facts));
+  auto [lo, hi] = hull(parts.denseHull);
   Value step = constant(plan.keys);
   Value first = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step), step);
-  state = dense(state, part, first, hi);
+  state = dense(state, parts.dense, first, hi);
   if (!lists.empty())
     state = gathered(state, keyPosition(first), keyPosition(hi));
   store(state, {});
@@ -419,14 +400,10 @@ void TileBuilder::listedQueries() {
   positions = {PositionOp::create(b, picked, constant(0)),
                PositionOp::create(b, picked, fold<arith::SubIOp>(last, first))};
   SmallVector<Value> state = start(picked);
-  PairFacts facts;
-  if (lists.size() == 1)
-    facts.listedQuery = true;
-  PartMask part(op.getMask(), facts);
-  auto [lo, hi] = hull(part);
+  auto [lo, hi] = hull(parts.listed);
   Value step = constant(plan.keys);
   Value from = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step), step);
-  store(dense(state, part, from, hi), picked);
+  store(dense(state, parts.listed, from, hi), picked);
 }
 
 void TileBuilder::whenAny(Value left, llvm::function_ref<void()> body) {
