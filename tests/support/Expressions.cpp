@@ -106,7 +106,7 @@ std::string ListWriter::boolean() {
 
 std::string MaskWriter::write(int depth) {
   if (features.parameters && choices.chance(45)) {
-    if (features.globals && choices.chance(25))
+    if (features.globals && choices.chance(35))
       return params.globals(choices.chance(70) ? window() : comparison());
     return fmt::format("({})", params.relation());
   }

@@ -175,15 +175,16 @@ std::string ParamWriter::floats() {
 }
 
 std::string ParamWriter::relation() {
-  switch (choices.between(0, 11)) {
+  switch (choices.between(0, 14)) {
   case 0:
     return fmt::format("k < {}", integer());
   case 1:
     return choices.chance(50) ? fmt::format("prefix({})", integer())
                               : fmt::format("(k <= q || k < {})", integer());
   case 2:
-  case 3:
     return documents();
+  case 3:
+    return fmt::format("k - q <= {}", integer());
   case 4:
     return choices.chance(50) ? fmt::format("q - k < {}", integer())
                               : fmt::format("abs(q - k) <= {}", integer());
@@ -210,8 +211,10 @@ std::string ParamWriter::relation() {
     return choices.chance(50) ? fmt::format("k % {0} == q % {0}", n)
                               : fmt::format("k / {0} == q / {0}", n);
   }
-  default:
+  case 11:
     return fmt::format("neighborhood({})", positive());
+  default:
+    return documents();
   }
 }
 
