@@ -106,7 +106,8 @@ struct range {
   bool zero; /* there is one */
 };
 
-/* Written so that a compiler makes vector code of it. */
+/* This and the next are written so that a compiler makes vector code of them.
+ */
 static struct range find_range_of_i32(const int32_t *values, int64_t n) {
   int32_t low = INT32_MAX, high = INT32_MIN, zeros = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -117,10 +118,22 @@ static struct range find_range_of_i32(const int32_t *values, int64_t n) {
   return (struct range){low, high, zeros != 0};
 }
 
+static struct range find_range_of_bools(const unsigned char *values,
+                                        int64_t n) {
+  unsigned char any = 0, zero = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    any |= values[i];
+    zero |= values[i] == 0;
+  }
+  return (struct range){!zero, any != 0, zero};
+}
+
 static struct range find_range(int32_t type, const char *at, int64_t stride,
                                int64_t n) {
   if (type == ATTN_I32 && stride == 1)
     return find_range_of_i32((const int32_t *)(const void *)at, n);
+  if (type != ATTN_I32 && stride == 1)
+    return find_range_of_bools((const unsigned char *)at, n);
   struct range range = {INT32_MAX, INT32_MIN, false};
   for (int64_t i = 0; i < n; ++i) {
     int32_t value =

@@ -48,6 +48,9 @@ TEST(Values, EveryFlagOnEveryType) {
   EXPECT_EQ(
       fillWith(ATTN_F32, kPositive, {0xbf800000, 0}),
       "parameter 'd': the value is -1 at [2], must be above 0 and finite");
+  for (auto [type, bits] : {std::pair{ATTN_F16, 0xbc00u}, {ATTN_BF16, 0xbf80u}})
+    EXPECT_NE(fillWith(type, kPositive, {bits, 0}).find("is -1 at [2]"),
+              std::string::npos);
   EXPECT_NE(fillWith(ATTN_F16, kPositive, {0x7e00, 0}).find("is nan at [2]"),
             std::string::npos);
 }

@@ -84,7 +84,7 @@ static int jit(int argc, char **argv) {
   if (argc < 4)
     return 2;
   const char *library = argv[0], *cache = argv[1];
-  size_t threads = (size_t)atoi(argv[2]);
+  size_t threads = strtoul(argv[2], NULL, 10);
   char byte;
   while (read(0, &byte, 1) > 0)
     ;
@@ -142,7 +142,8 @@ int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "jit"))
     return jit(argc - 2, argv + 2);
   if (argc > 2 && !strcmp(argv[1], "file-limit")) {
-    struct rlimit limit = {(rlim_t)atoll(argv[2]), (rlim_t)atoll(argv[2])};
+    struct rlimit limit = {strtoull(argv[2], NULL, 10),
+                           strtoull(argv[2], NULL, 10)};
     if (setrlimit(RLIMIT_FSIZE, &limit))
       return 3;
     return jit(argc - 3, argv + 3);

@@ -8,6 +8,7 @@
 #include "tests/support/Emulated.h"
 #include "tests/support/Generate.h"
 #include "tests/support/Properties.h"
+#include <exception>
 #include <fmt/format.h>
 
 namespace attn {
@@ -47,10 +48,10 @@ Features sizesOf(int64_t number, const Features &largest) {
   return features;
 }
 
-Case caseOf(const Spec &spec, uint64_t seed, int64_t number,
+Case caseOf(const Spec &spec, const Code &code, uint64_t seed, int64_t number,
             const Features &largest) {
   Choices choices(seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(number));
-  return randomCase(choices, sizesOf(number, largest), spec);
+  return randomCase(choices, sizesOf(number, largest), spec, code.descriptor());
 }
 
 void runHere(const Spec &spec, const CompileOptions &options, int64_t cases,
@@ -67,7 +68,7 @@ void runHere(const Spec &spec, const CompileOptions &options, int64_t cases,
   Features features;
   features.maxWork = 60000000;
   for (int64_t n = 0; n < cases; ++n) {
-    Case c = caseOf(spec, seed, n, features);
+    Case c = caseOf(spec, code, seed, n, features);
     std::string what =
         properties.all(c, seed + static_cast<uint64_t>(n), &report.worst);
     if (!what.empty())
@@ -87,7 +88,13 @@ void runEmulated(const Spec &spec, const CompileOptions &options,
   report.diagnostics = object.diagnostics;
   if (!object.ok())
     return;
-  Code code{nullptr, object.data, kernelSymbol(spec.name, options.target)};
+  Code code;
+  try {
+    code = emulatedCode(object.data, kernelSymbol(spec.name, options.target));
+  } catch (const std::exception &error) {
+    report.error = error.what();
+    return;
+  }
   auto executor = makeEmulatedExecutor(emulator);
   Failures failures(report, seed);
   // So many at a time that memory stays small and progress shows.
@@ -96,9 +103,9 @@ void runEmulated(const Spec &spec, const CompileOptions &options,
     std::vector<std::unique_ptr<Trial>> trials;
     std::vector<Job> jobs;
     for (int64_t n = first; n < std::min(cases, first + kTogether); ++n) {
-      trials.push_back(
-          std::make_unique<Trial>(caseOf(spec, seed, n, Features::smallCalls()),
-                                  code, static_cast<Order>(n % 4)));
+      trials.push_back(std::make_unique<Trial>(
+          caseOf(spec, code, seed, n, Features::smallCalls()), code,
+          static_cast<Order>(n % 4)));
       jobs.push_back(trials.back()->job);
     }
     std::vector<std::string> outcomes = executor->run(jobs);
@@ -119,9 +126,8 @@ CheckReport checkSpec(const Spec &spec, const std::string &target,
                       int64_t cases, uint64_t seed,
                       const std::function<void(int64_t done)> &progress) {
   CheckReport report;
-  if (!spec.params.empty() || spec.rope || spec.latent != 0) {
-    report.error = "checking covers variants without parameters, 'rope' and "
-                   "'latent'";
+  if (spec.rope || spec.latent != 0) {
+    report.error = "checking covers variants without 'rope' and 'latent'";
     return report;
   }
   const std::vector<TargetState> states = targetStates();

@@ -16,7 +16,7 @@ namespace attn::test {
 namespace {
 
 /// The hand-written kernel as an object file for a CPU with AVX-512.
-Code sample(bool overrun = false) {
+Code sample(const std::string &define = "") {
   TemporaryDirectory directory;
   std::string object = directory.path() / "sample.o";
   std::string output;
@@ -32,10 +32,10 @@ Code sample(bool overrun = false) {
                                       ATTN_SAMPLE_KERNEL,
                                       "-o",
                                       object};
-  if (overrun)
-    command.emplace_back("-DATTN_SAMPLE_OVERRUN");
+  if (!define.empty())
+    command.emplace_back("-D" + define);
   EXPECT_EQ(runProgram(command, output), 0) << output;
-  return {nullptr, readFile(object), "attn_sample__x86_avx512"};
+  return emulatedCode(readFile(object), "attn_sample__x86_avx512");
 }
 
 Spec sampleSpec() {
@@ -66,14 +66,50 @@ TEST(Emulated, RunsKernelsInEveryOrder) {
     EXPECT_EQ(trials[n]->judge(outcomes[n]), "") << describe(trials[n]->c);
 }
 
+TEST(Emulated, RunsKernelsWithParameters) {
+  Spec spec = parseOne(
+      "attention sample(n: i32[batch], bias: f32[keys], doc: i32[keys], t: "
+      "tokens) { heads = 1 head_dim = 16 score = s + bias[k] "
+      "mask = (causal && k < n[b] || global(t)) && doc[k] == 0 }");
+  Code code = sample("ATTN_SAMPLE_PARAMS");
+  ASSERT_NE(code.descriptor(), nullptr);
+  EXPECT_EQ(code.descriptor()->n_params, 4);
+  std::vector<std::unique_ptr<Trial>> trials;
+  std::vector<Job> jobs;
+  Choices choices(12);
+  bool globals = false, standIn = false;
+  for (int n = 0; n < 40; ++n) {
+    Case c = randomCase(choices, Features::smallCalls(), spec);
+    for (Layout *layout : {&c.q, &c.k, &c.v, &c.o, &c.lseLayout})
+      *layout = Layout();
+    trials.push_back(
+        std::make_unique<Trial>(c, code, static_cast<Order>(n % 4)));
+    ASSERT_EQ(trials.back()->buffers.error(), "");
+    globals |= trials.back()->job.call.max_globals > 1;
+    standIn |= c.kvLen == 0 || c.batch == 0;
+    jobs.push_back(trials.back()->job);
+  }
+  EXPECT_TRUE(globals && standIn);
+  auto executor = makeEmulatedExecutor(emulatorFor("x86-avx512"));
+  std::vector<std::string> outcomes = executor->run(jobs);
+  for (size_t n = 0; n < jobs.size(); ++n)
+    EXPECT_EQ(trials[n]->judge(outcomes[n]), "") << describe(trials[n]->c);
+}
+
 TEST(Emulated, FaultsAreLocated) {
   Case c;
   c.spec = sampleSpec();
   c.qLen = c.kvLen = 3;
-  Trial trial(c, sample(/*overrun=*/true), Order::AllAtOnce);
+  Trial trial(c, sample("ATTN_SAMPLE_OVERRUN"), Order::AllAtOnce);
   auto executor = makeEmulatedExecutor(emulatorFor("x86-avx512"));
   EXPECT_EQ(executor->run({trial.job})[0],
             "Segmentation fault at byte 192 of K (192 bytes long)");
+}
+
+TEST(Emulated, DescriptionsAreRead) {
+  EXPECT_THROW(emulatedCode("not an object", "symbol"), std::runtime_error);
+  EXPECT_THROW(emulatedCode(sample().object, "symbol"), std::runtime_error);
+  EXPECT_STREQ(sample().descriptor()->variant, "sample");
 }
 
 TEST(Emulated, ObjectsAreNotRunHere) {

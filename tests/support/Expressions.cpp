@@ -105,6 +105,11 @@ std::string ListWriter::boolean() {
 //===----------------------------------------------------------------------===//
 
 std::string MaskWriter::write(int depth) {
+  if (features.parameters && choices.chance(45)) {
+    if (features.globals && choices.chance(35))
+      return params.globals(choices.chance(70) ? window() : comparison());
+    return fmt::format("({})", params.relation());
+  }
   int64_t kind = depth == 0 ? choices.between(0, 4) : choices.between(0, 8);
   switch (kind) {
   case 0:
@@ -246,8 +251,17 @@ ScoreWriter::Part ScoreWriter::within(Part x) const {
 }
 
 std::string ScoreWriter::write() {
+  std::string text = whole();
+  if (features.parameters && choices.chance(40))
+    text = fmt::format("{} + {}", text, params.wildBias());
+  return text;
+}
+
+std::string ScoreWriter::whole() {
   switch (choices.between(0, 8)) {
   case 0: {
+    if (features.parameters && choices.chance(40))
+      return fmt::format("softcap(s, {})", params.cap());
     int64_t cap = choices.between(1, 60);
     return choices.chance(30) ? fmt::format("softcap(s, {})", cap)
                               : fmt::format("softcap(s, {}.0)", cap);
@@ -289,19 +303,39 @@ std::string ScoreWriter::position() {
   return choices.oneOf(forms);
 }
 
+ScoreWriter::Part ScoreWriter::ofParameters() {
+  switch (choices.between(0, 5)) {
+  case 0:
+    return {fmt::format("{} * {} * 0.0625", params.real(), position()), 64, 0,
+            0};
+  case 1:
+    return {params.real(), 1, 0, 0};
+  case 2:
+    return {params.step(), 1, 0, 0};
+  case 3:
+    return {fmt::format("{} * 0.25", params.bias()), 1, 0, 0};
+  default:
+    return {params.bias(), 1, 0, 0};
+  }
+}
+
 std::string ScoreWriter::condition() {
   static const std::vector<std::string> forms = {
       "k <= q",    "k < 5",           "(k - q) % 3 == 0", "h % 2 == 0",
       "g == 0",    "q == k",          "k + 1 < kv_len",   "q < 3 || k > 40",
       "!(k == 0)", "h > 0 && k != q", "b == 0",
   };
+  if (features.parameters && choices.chance(20))
+    return fmt::format("k - q < {}", params.integer());
   if (choices.chance(20))
     return fmt::format("k - q < {}", lists.integer(-9, 30));
   return choices.oneOf(forms);
 }
 
-/// What depends on positions and heads only.
+/// What depends on positions, heads and parameters only.
 ScoreWriter::Part ScoreWriter::bias() {
+  if (features.parameters && choices.chance(50))
+    return ofParameters();
   switch (choices.between(0, 6)) {
   case 0: {
     double factor = 0.0625;

@@ -8,6 +8,7 @@
 
 #include "tests/support/Choices.h"
 #include "tests/support/Generate.h"
+#include "tests/support/Parameters.h"
 #include <string>
 #include <vector>
 
@@ -47,8 +48,9 @@ private:
 /// Random masks.
 class MaskWriter {
 public:
-  MaskWriter(Choices &choices, const Features &features, ListWriter &lists)
-      : choices(choices), features(features), lists(lists) {}
+  MaskWriter(Choices &choices, const Features &features, ListWriter &lists,
+             ParamWriter &params)
+      : choices(choices), features(features), lists(lists), params(params) {}
   std::string write(int depth);
 
 private:
@@ -62,6 +64,7 @@ private:
   Choices &choices;
   const Features &features;
   ListWriter &lists;
+  ParamWriter &params;
 };
 
 /// Random scores whose value in f32 stays as near to that in double as rule 7
@@ -71,8 +74,9 @@ private:
 /// applied to integers only, which are exact.
 class ScoreWriter {
 public:
-  ScoreWriter(Choices &choices, ListWriter &lists)
-      : choices(choices), lists(lists) {}
+  ScoreWriter(Choices &choices, const Features &features, ListWriter &lists,
+              ParamWriter &params)
+      : choices(choices), features(features), lists(lists), params(params) {}
   std::string write();
 
 private:
@@ -84,8 +88,10 @@ private:
   };
 
   Part part(int depth);
+  std::string whole();
   Part leaf();
   Part bias();
+  Part ofParameters();
   Part call(int depth);
   Part operation(int depth);
   Part within(Part x) const;
@@ -93,7 +99,9 @@ private:
   std::string condition();
 
   Choices &choices;
+  const Features &features;
   ListWriter &lists;
+  ParamWriter &params;
 };
 
 } // namespace attn::test

@@ -65,12 +65,19 @@ Features Features::level2() {
   return features;
 }
 
+Features Features::level3() {
+  Features features = level2();
+  features.parameters = true;
+  features.globals = true;
+  features.sinks = true;
+  return features;
+}
+
 std::string randomVariant(Choices &choices, const Features &features,
                           const std::string &name) {
   int64_t heads = choices.between(1, features.maxHeads);
   int64_t kvHeads = heads;
-  std::string text =
-      fmt::format("attention {} {{\n  heads = {}\n", name, heads);
+  std::string text = fmt::format("  heads = {}\n", heads);
   if (features.groupedHeads && choices.chance(60)) {
     kvHeads = choices.between(1, heads);
     text += fmt::format("  kv_heads = {}\n", kvHeads);
@@ -87,19 +94,27 @@ std::string randomVariant(Choices &choices, const Features &features,
                         randomSize(choices, features.maxDim));
   else
     text += fmt::format("  head_dim = {}\n", qk);
-  if (features.scales && choices.chance(30))
-    text += fmt::format("  scale = {}\n", randomScale(choices, qk));
   ListWriter lists(choices, heads, kvHeads);
+  ParamWriter params(choices);
+  if (features.parameters && choices.chance(10))
+    text += fmt::format("  scale = {}\n",
+                        params.scale(0.5 / std::sqrt(static_cast<double>(qk))));
+  else if (features.scales && choices.chance(30))
+    text += fmt::format("  scale = {}\n", randomScale(choices, qk));
   std::string rest;
   if (features.masks && choices.chance(80))
     rest += fmt::format("  mask = {}\n",
-                        MaskWriter(choices, features, lists)
+                        MaskWriter(choices, features, lists, params)
                             .write(static_cast<int>(choices.between(0, 3))));
   if (features.scores && choices.chance(70))
-    rest += fmt::format("  score = {}\n", ScoreWriter(choices, lists).write());
+    rest += fmt::format("  score = {}\n",
+                        ScoreWriter(choices, features, lists, params).write());
+  if (features.sinks && choices.chance(35))
+    rest += fmt::format("  sink = {}\n", params.sink());
   if (features.bothAlignments && choices.chance(25))
     rest += "  align = top_left\n";
-  return text + lists.text() + rest + "}\n";
+  return fmt::format("attention {}{} {{\n{}{}{}}}\n", name, params.text(), text,
+                     lists.text(), rest);
 }
 
 Layout randomLayout(Choices &choices, bool isOutput) {
@@ -129,7 +144,8 @@ Layout randomLayout(Choices &choices, bool isOutput) {
   return layout;
 }
 
-Case randomCase(Choices &choices, const Features &features, const Spec &spec) {
+Case randomCase(Choices &choices, const Features &features, const Spec &spec,
+                const attn_kernel *kernel) {
   Case c;
   c.spec = spec;
   c.batch = choices.chance(4) ? 0 : choices.between(1, features.maxBatch);
@@ -178,6 +194,7 @@ Case randomCase(Choices &choices, const Features &features, const Spec &spec) {
   default:
     break;
   }
+  drawParameters(choices, c, kernel);
   return c;
 }
 

@@ -23,6 +23,9 @@ struct Features {
   bool lists = false;         ///< let lists indexed by heads, masks by heads
   bool neighborhoods = false; ///< neighborhood(n, d)
   bool scores = false;        ///< score expressions
+  bool parameters = false;    ///< declared parameters in all expressions
+  bool globals = false;       ///< lists of global tokens, with `parameters`
+  bool sinks = false;         ///< sink expressions, with `parameters`
   int64_t maxHeads = 6;
   int64_t maxDim = 130;
   int64_t maxLength = 200;
@@ -33,6 +36,8 @@ struct Features {
   static Features level1() { return {}; }
   /// The above, and scores, lists for each head and neighbourhoods.
   static Features level2();
+  /// The above, and parameters of every kind, global tokens and sinks.
+  static Features level3();
   /// Calls small enough for an emulator.
   static Features smallCalls();
 };
@@ -41,8 +46,11 @@ struct Features {
 std::string randomVariant(Choices &choices, const Features &features,
                           const std::string &name);
 
-/// A call of a variant: sizes, lengths, layouts, values.
-Case randomCase(Choices &choices, const Features &features, const Spec &spec);
+/// A call of a variant: sizes, lengths, layouts, values, parameters. Their
+/// values suit what the variant makes of them, and what `kernel`, if there is
+/// one, relies on.
+Case randomCase(Choices &choices, const Features &features, const Spec &spec,
+                const attn_kernel *kernel = nullptr);
 
 /// The one variant of a text. Throws std::logic_error with the diagnostics
 /// where the parser refuses it.

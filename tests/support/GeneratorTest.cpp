@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "tests/oracle/Expression.h"
 #include "tests/support/Generate.h"
+#include "tests/support/Parameters.h"
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
@@ -131,15 +133,19 @@ TEST(Generators, ReachEverything) {
 
 /// A score in f32 stays within what rule 7 tolerates of the one in double, and
 /// a small error of `s` stays small.
-TEST(Generators, ScoresAreTame) {
+void expectTameScores(const Features &features) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Choices choices(seed);
-    Spec spec = parseOne(randomVariant(choices, Features::level2(), "x"));
-    if (!spec.score)
+    Case c = randomVariantCase(choices, features, "x");
+    const Spec &spec = c.spec;
+    if (!spec.score || c.batch == 0 || c.kvLen == 0)
       continue;
+    const oracle::Params params = c.oracleParams();
     std::string error;
-    oracle::Expression f32(spec, {}, spec.score, oracle::Precision::F32, error);
-    oracle::Expression f64(spec, {}, spec.score, oracle::Precision::F64, error);
+    oracle::Expression f32(spec, params, spec.score, oracle::Precision::F32,
+                           error);
+    oracle::Expression f64(spec, params, spec.score, oracle::Precision::F64,
+                           error);
     ASSERT_EQ(error, "") << print(spec);
     for (int n = 0; n < 200; ++n) {
       oracle::Point at;
@@ -156,11 +162,23 @@ TEST(Generators, ScoresAreTame) {
       at.s *= 1 + 1e-9;
       double moved = f64.at(at, error).asReal();
       ASSERT_EQ(error, "");
+      if (std::fabs(exact) > 1e20) {
+        // All that is left of it is what was added.
+        ASSERT_EQ(rounded, exact) << print(spec);
+        ASSERT_EQ(moved, exact) << print(spec);
+        continue;
+      }
       ASSERT_LE(std::fabs(exact), 300) << print(spec);
       ASSERT_NEAR(rounded, exact, 1.6e-5) << print(spec);
       ASSERT_NEAR(moved, exact, 64e-9 * 2.1) << print(spec);
     }
   }
+}
+
+TEST(Generators, ScoresAreTame) { expectTameScores(Features::level2()); }
+
+TEST(Generators, ScoresWithParametersAreTame) {
+  expectTameScores(Features::level3());
 }
 
 TEST(Generators, Level2ReachesEverything) {
@@ -187,6 +205,126 @@ TEST(Generators, Level2ReachesEverything) {
   for (const auto &[name, times] : seen) {
     std::printf("%4d of %d: %s\n", times, kCases, name.c_str());
     EXPECT_GE(times, kCases / 150) << name;
+  }
+}
+
+/// What a parameter is declared as and what values it has.
+void countParameter(
+    const Case &c, size_t n,
+    const std::function<void(const std::string &, bool)> &count) {
+  const Param &param = c.spec.params[n];
+  const Argument &argument = c.params[n];
+  const std::vector<double> &values = argument.value.values;
+  const std::vector<int64_t> &shape = argument.value.shape;
+  const auto any = [&](const std::function<bool(double)> &is) {
+    return std::any_of(values.begin(), values.end(), is);
+  };
+  count(std::string("type: ") + name(param.type), true);
+  count("scalar", param.dims.empty());
+  const char *dims[] = {"batch", "heads",  "kv_heads", "queries",
+                        "keys",  "tokens", "constant"};
+  for (const Dim &dim : param.dims)
+    count(std::string("dimension: ") + dims[dim.kind], true);
+  count("[batch, heads, queries, keys]", param.dims.size() == 4 &&
+                                             param.dims[0].kind == Dim::Batch &&
+                                             param.dims[1].kind == Dim::Heads &&
+                                             param.dims[3].kind == Dim::Keys);
+  const std::vector<int64_t> extents = c.extentsOf(n);
+  bool single = false, stretched = false, empty = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    single |= shape[d] == 1 && extents[d] > 1;
+    stretched |=
+        shape[d] == 1 && extents[d] > 1 && argument.layout.stretched[d];
+    empty |= extents[d] == 0;
+    count("reversed", !argument.layout.reversed.empty() &&
+                          argument.layout.reversed[d] && shape[d] > 1);
+  }
+  count("extent of 1", single);
+  count("stride of 0", stretched);
+  count("no elements", empty);
+  count("gaps", argument.layout.step > 1);
+  count("another element type", argument.otherType);
+  if (param.type == Type::Bool)
+    count("bool: nonzero bytes", any([](double v) { return v > 1; }));
+  if (param.type == Type::I32) {
+    count("i32: negative", any([](double v) { return v < 0; }));
+    count("i32: beyond all keys",
+          any([&](double v) { return v > static_cast<double>(c.kvLen); }));
+    count("i32: the largest", any([](double v) { return v == 1 << 30; }));
+  }
+  if (param.type == Type::F32 || param.type == Type::F16) {
+    count("minus infinity", any([](double v) { return std::isinf(v); }));
+    count("huge", any([](double v) { return v == 1e30; }));
+  }
+  if (param.type != Type::Tokens)
+    return;
+  std::vector<double> list;
+  for (int64_t e = 0; !values.empty() && e < shape[1]; ++e)
+    if (values[static_cast<size_t>(e)] >= 0)
+      list.push_back(values[static_cast<size_t>(e)]);
+  count("tokens: padding", any([](double v) { return v < 0; }));
+  count("tokens: an empty list", list.empty());
+  count("tokens: no room for any", shape[1] == 0);
+  count("tokens: unsorted", !std::is_sorted(list.begin(), list.end()));
+  std::sort(list.begin(), list.end());
+  count("tokens: repeated",
+        std::adjacent_find(list.begin(), list.end()) != list.end());
+  count("tokens: one list for all", shape[0] == 1 && c.batch > 1);
+}
+
+TEST(Generators, Level3ReachesEverything) {
+  constexpr int kCases = 800;
+  std::map<std::string, int> seen;
+  for (int n = 0; n < kCases; ++n) {
+    Choices choices(static_cast<uint64_t>(n) + 13);
+    Features features = Features::level3();
+    features.maxLength = 60;
+    Case c = randomVariantCase(choices, features, "x");
+    const Spec &s = c.spec;
+    EXPECT_TRUE(parseOne(print(s)) == s) << print(s);
+    std::map<std::string, bool> here;
+    const auto count = [&](const std::string &what, bool is) {
+      here[what] |= is;
+    };
+    for (size_t p = 0; p < s.params.size(); ++p) {
+      const std::string &param = s.params[p].name;
+      countParameter(c, p, count);
+      for (const auto &[field, expr] :
+           {std::pair<const char *, ExprRef>{"mask", s.mask},
+            {"score", s.score},
+            {"sink", s.sink},
+            {"scale", s.scale}})
+        count(std::string("a parameter in ") + field, mentions(expr, param));
+      ParamUse use = parameterUses(s, nullptr)[p];
+      count("use: positive", use.positive);
+      count("use: document", use.document);
+      count("use: added", use.added);
+    }
+    count("two lists", std::count_if(s.params.begin(), s.params.end(),
+                                     [](const Param &param) {
+                                       return param.type == Type::Tokens;
+                                     }) > 1);
+    count("global in a score", mentions(s.score, "global"));
+    count("global in a mask", mentions(s.mask, "global"));
+    count("sink", s.sink != nullptr);
+    oracle::Output output;
+    CallBuffers buffers(c);
+    ASSERT_EQ(oracle::evaluate(s, buffers.call(), c.oracleParams(), output), "")
+        << describe(c);
+    bool weightless = false, partial = false;
+    for (size_t row = 0; row < output.keys.size(); ++row) {
+      weightless |= output.weightless[row] != 0 && output.keys[row] != 0;
+      partial |= output.keys[row] > 0 && output.keys[row] < c.kvLen;
+      EXPECT_FALSE(std::isnan(output.lse[row])) << describe(c);
+    }
+    count("rows of minus infinity", weightless);
+    count("rows with some keys", partial);
+    for (const auto &[what, is] : here)
+      seen[what] += is ? 1 : 0;
+  }
+  for (const auto &[name, times] : seen) {
+    std::printf("%4d of %d: %s\n", times, kCases, name.c_str());
+    EXPECT_GE(times, kCases / 130) << name;
   }
 }
 

@@ -123,8 +123,7 @@ TEST(Native, OrdersCoverEachItemOnce) {
 }
 
 /// Small, so that many of them run quickly.
-Features features() {
-  Features f;
+Features small(Features f) {
   f.maxDim = 20;
   f.maxLength = 40;
   f.maxHeads = 4;
@@ -133,11 +132,12 @@ Features features() {
 }
 
 /// Runs random cases; the first that a property catches, or an empty text.
-std::string firstCaught(Fault fault, int cases, int &tried) {
+std::string firstCaught(const Features &features, Fault fault, int cases,
+                        int &tried) {
   auto executor = makeNativeExecutor();
   for (tried = 1; tried <= cases; ++tried) {
     Choices choices(static_cast<uint64_t>(tried) * 1000003);
-    Case c = randomVariantCase(choices, features(), "random");
+    Case c = randomVariantCase(choices, small(features), "random");
     ReferenceKernel kernel(c.spec, fault);
     Properties properties(*executor, {kernel.kernel(), "", ""});
     std::string text = properties.all(c, static_cast<uint64_t>(tried));
@@ -149,7 +149,12 @@ std::string firstCaught(Fault fault, int cases, int &tried) {
 
 TEST(Machinery, PassesWhatIsRight) {
   int tried = 0;
-  EXPECT_EQ(firstCaught(Fault::None, 150, tried), "");
+  EXPECT_EQ(firstCaught(Features::level1(), Fault::None, 150, tried), "");
+}
+
+TEST(Machinery, PassesWhatIsRightWithParameters) {
+  int tried = 0;
+  EXPECT_EQ(firstCaught(Features::level3(), Fault::None, 150, tried), "");
 }
 
 TEST(Machinery, CatchesWhatIsWrong) {
@@ -179,7 +184,30 @@ TEST(Machinery, CatchesWhatIsWrong) {
     if (fault == Fault::LowSentinel)
       continue; // logits of random cases are never that low; see below
     int tried = 0;
-    EXPECT_NE(firstCaught(fault, 80, tried), "") << "a kernel that " << name;
+    EXPECT_NE(firstCaught(Features::level1(), fault, 80, tried), "")
+        << "a kernel that " << name;
+    std::printf("caught after %2d cases: a kernel that %s\n", tried, name);
+  }
+}
+
+TEST(Machinery, CatchesWhatIsWrongWithParameters) {
+  const std::pair<Fault, const char *> faults[] = {
+      {Fault::LostSink, "forgets the sink"},
+      {Fault::ScaledSink, "scales the sink"},
+      {Fault::LeakMaskedScore, "leaks scores of masked keys"},
+      {Fault::FirstEntry, "takes parameters of the first entry"},
+      {Fault::ParamStrides, "ignores strides of parameters"},
+      {Fault::ParamPastEnd, "reads past the end of parameters"},
+      {Fault::ParamPadding, "reads parameters past a sequence's length"},
+      {Fault::FromPositions, "indexes queries by position"},
+      {Fault::GlobalTwice, "counts global keys twice"},
+      {Fault::LostGlobalRows, "leaves out global rows"},
+      {Fault::OneByteTrue, "takes 1 only for true"},
+  };
+  for (auto [fault, name] : faults) {
+    int tried = 0;
+    EXPECT_NE(firstCaught(Features::level3(), fault, 120, tried), "")
+        << "a kernel that " << name;
     std::printf("caught after %2d cases: a kernel that %s\n", tried, name);
   }
 }
@@ -202,7 +230,7 @@ TEST(Machinery, CatchesALowSentinel) {
 
 TEST(Machinery, ReportsTheWorstError) {
   Choices choices(5);
-  Case c = randomVariantCase(choices, features(), "random");
+  Case c = randomVariantCase(choices, small(Features::level1()), "random");
   ReferenceKernel kernel(c.spec);
   auto executor = makeNativeExecutor();
   double worst = 0;

@@ -444,11 +444,11 @@ std::string Properties::all(const Case &c, uint64_t seed, double *worst) {
           "masked keys",
           maskedKeysDoNotReach(c, seed + static_cast<uint64_t>(poison), poison,
                                (where & 1) != 0, (where & 2) != 0));
-    if (text.empty())
-      text = prefixed("parameters",
-                      otherParametersDoNotReach(
-                          c, seed + static_cast<uint64_t>(poison), poison));
   }
+  Poison poison =
+      choices.oneOf<Poison>({Poison::Nan, Poison::Infinity, Poison::Huge});
+  if (text.empty())
+    text = prefixed("parameters", otherParametersDoNotReach(c, seed, poison));
   if (text.empty())
     text = prefixed("layout", sameInAnyLayout(c));
   return text;

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "tests/support/ReferenceKernel.h"
 #include "tests/oracle/Oracle.h"
+#include "tests/support/ReferenceParams.h"
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <limits>
@@ -16,11 +18,34 @@ struct ReferenceKernel::State {
   Spec spec;
   Fault fault = Fault::None;
   attn_kernel descriptor{};
-  std::string error;
-  std::optional<oracle::Expression> mask;
-  float scale = 1;
+  std::vector<attn_param_info> infos;
   int64_t itemsRun = 0;
+  // Of the call that runs.
+  std::string error;
+  oracle::Params params;
+  std::optional<oracle::Expression> mask, score, sink;
+  float scale = 1;
+
+  void bind(const attn_call &call);
 };
+
+void ReferenceKernel::State::bind(const attn_call &call) {
+  params = readParams(infos, call, fault);
+  mask.reset();
+  score.reset();
+  sink.reset();
+  constexpr auto inF32 = oracle::Precision::F32;
+  if (spec.mask)
+    mask.emplace(spec, params, spec.mask, inF32, error);
+  if (spec.score)
+    score.emplace(spec, params, spec.score, inF32, error);
+  if (spec.sink && fault != Fault::LostSink)
+    sink.emplace(spec, params, spec.sink, inF32, error);
+  double factor = 1 / std::sqrt(static_cast<double>(spec.qkDim));
+  if (fault != Fault::LostScale)
+    error += oracle::scaleOf(spec, params, factor);
+  scale = static_cast<float>(factor);
+}
 
 namespace {
 
@@ -42,7 +67,8 @@ struct Row {
            token * stride[2] + column * stride[3];
   }
 
-  bool allows(int64_t j) {
+  /// Where expressions are evaluated.
+  oracle::Point pointOf(int64_t j) const {
     oracle::Point point;
     point.b = b;
     point.h = h;
@@ -53,7 +79,21 @@ struct Row {
         state.spec.align == Align::BottomRight && !has(Fault::TopLeft);
     point.q = bottom ? i + kvLen - qLen : i;
     point.k = has(Fault::WindowOffByOne) ? j + 1 : j;
-    return !state.mask || state.mask->at(point, state.error).truth();
+    if (has(Fault::FromPositions)) // then nothing is left to subtract
+      point.qLen = kvLen;
+    return point;
+  }
+
+  bool allows(int64_t j) const {
+    return !state.mask || state.mask->at(pointOf(j), state.error).truth();
+  }
+
+  /// How much more a key weighs than it should.
+  float factor(int64_t j) const {
+    if (!has(Fault::GlobalTwice) || !call.globals)
+      return 1;
+    const int32_t *list = call.globals + b * call.globals_stride;
+    return std::count(list, list + call.global_counts[b], j) != 0 ? 2.0F : 1.0F;
   }
 
   float score(int64_t j) const {
@@ -73,7 +113,12 @@ struct Row {
     if (has(Fault::ReadBeforeStart))
       dot += 0 * *const_cast<const volatile float *>(
                      element(call.q, call.q_stride, h, i, -1));
-    return dot * state.scale;
+    if (!state.score)
+      return dot * state.scale;
+    oracle::Point point = pointOf(j);
+    point.k = j;
+    point.s = dot * state.scale;
+    return static_cast<float>(state.score->at(point, state.error).asReal());
   }
 
   const float *value(int64_t j, int64_t c) const {
@@ -88,6 +133,11 @@ void Row::run(float *scratch) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   int64_t visited = has(Fault::IgnoreKvLens) ? call.kv_len : kvLen;
   float m = has(Fault::LowSentinel) ? -50000.0F : -infinity;
+  float sink = -infinity;
+  if (state.sink)
+    sink = static_cast<float>(state.sink->at(pointOf(0), state.error).asReal());
+  if (has(Fault::ScaledSink))
+    sink *= state.scale;
   for (int64_t j = 0; j < visited; ++j) {
     bool allowed = allows(j);
     if (has(Fault::LeakMaskedKey))
@@ -95,14 +145,22 @@ void Row::run(float *scratch) {
     else if (allowed)
       m = std::fmax(m, score(j));
   }
+  // Without weight: the sink is all there is.
+  bool empty = m == -infinity && !has(Fault::EmptyRowsNan);
+  m = std::fmax(m, sink);
   float z = has(Fault::DirtyScratch) ? scratch[0] : 0;
+  if (state.sink && !empty)
+    z += std::exp(sink - m);
+  if (has(Fault::ParamPadding))
+    z +=
+        0 * static_cast<float>(paddingSum(state.infos, state.params, b, kvLen));
   float *o = static_cast<float *>(call.o) + b * call.o_stride[0] +
              h * call.o_stride[1] + i * call.o_stride[2];
   const auto accumulate = [&](int64_t c) {
     float sum = 0;
     for (int64_t j = 0; j < visited; ++j) {
       if (allows(j)) {
-        sum += std::exp(score(j) - m) * *value(j, c);
+        sum += factor(j) * std::exp(score(j) - m) * *value(j, c);
       } else if (has(Fault::LeakMaskedValue)) {
         sum += 0 * *value(j, c);
       } else if (has(Fault::LeakMaskedKey)) {
@@ -114,8 +172,9 @@ void Row::run(float *scratch) {
   };
   for (int64_t j = 0; j < visited; ++j)
     if (allows(j))
-      z += std::exp(score(j) - m);
-  bool empty = z == 0 && !has(Fault::EmptyRowsNan);
+      z += factor(j) * std::exp(score(j) - m);
+    else if (has(Fault::LeakMaskedScore))
+      z += 0 * score(j);
   for (int64_t c = 0; c < state.spec.valueDim; ++c) {
     if (has(Fault::AlignedLoad) && kvLen != 0 &&
         reinterpret_cast<uintptr_t>(value(0, c)) % 32 != 0)
@@ -131,7 +190,7 @@ void Row::run(float *scratch) {
     o[state.spec.valueDim * call.o_stride[3]] = 0;
   if (call.lse)
     call.lse[b * call.lse_stride[0] + h * call.lse_stride[1] +
-             i * call.lse_stride[2]] = empty ? -infinity
+             i * call.lse_stride[2]] = empty ? sink
                                        : has(Fault::NarrowLse)
                                            ? m + std::log2(z)
                                            : m + std::log(z);
@@ -140,10 +199,40 @@ void Row::run(float *scratch) {
         state.scale;
 }
 
+/// The queries of an item: of consecutive rows, or of global positions.
+std::vector<int64_t> queriesOf(const ReferenceKernel::State &state,
+                               const attn_call &call, int64_t b, int64_t block,
+                               int64_t first) {
+  std::vector<int64_t> queries;
+  int64_t rows = (call.q_len + kRows - 1) / kRows;
+  if (!call.globals) {
+    for (int64_t i = block * kRows; i < block * kRows + kRows; ++i)
+      queries.push_back(i);
+    return queries;
+  }
+  const int32_t *list = call.globals + b * call.globals_stride;
+  const int32_t *end = list + call.global_counts[b];
+  if (block < rows) {
+    for (int64_t i = block * kRows; i < block * kRows + kRows; ++i)
+      if (!std::binary_search(list, end, i + first))
+        queries.push_back(i);
+    return queries;
+  }
+  if (state.fault == Fault::LostGlobalRows && end != list)
+    --end;
+  for (int64_t n = (block - rows) * kRows; n < (block - rows + 1) * kRows; ++n)
+    if (n < end - list)
+      queries.push_back(list[n] - first);
+  return queries;
+}
+
 void runItems(const attn_call *call, int64_t first, int64_t last,
               void *scratch) {
   ReferenceKernel::State &state = *current;
-  int64_t blocks = (call->q_len + kRows - 1) / kRows;
+  if (first < last)
+    state.bind(*call);
+  int64_t blocks = (call->q_len + kRows - 1) / kRows +
+                   (call->max_globals + kRows - 1) / kRows;
   for (int64_t item = first; item < last; ++item, ++state.itemsRun) {
     int64_t b = item / (blocks * state.spec.heads);
     int64_t h = item / blocks % state.spec.heads;
@@ -151,11 +240,14 @@ void runItems(const attn_call *call, int64_t first, int64_t last,
     int64_t kvLen = call->kv_lens ? call->kv_lens[b] : call->kv_len;
     int64_t g = state.fault == Fault::TiledHeads ? h % state.spec.kvHeads
                                                  : state.spec.kvHeadOf(h);
-    for (int64_t i = item % blocks * kRows;
-         i < std::min(item % blocks * kRows + kRows, call->q_len); ++i)
-      if (i < qLen || state.fault == Fault::WriteUnusedRows)
+    int64_t start = state.spec.align == Align::BottomRight ? kvLen - qLen : 0;
+    for (int64_t i : queriesOf(state, *call, b, item % blocks, start)) {
+      bool isRow = i >= 0 && i < qLen;
+      bool isUnused = i >= qLen && i < call->q_len;
+      if (isRow || (isUnused && state.fault == Fault::WriteUnusedRows))
         Row{state, *call, b, h, i, g, qLen, kvLen}.run(
             static_cast<float *>(scratch));
+    }
   }
 }
 
@@ -166,13 +258,7 @@ ReferenceKernel::ReferenceKernel(Spec spec, Fault fault)
   state->spec = std::move(spec);
   state->fault = fault;
   const Spec &s = state->spec;
-  static const oracle::Params none;
-  if (s.mask)
-    state->mask.emplace(s, none, s.mask, oracle::Precision::F32, state->error);
-  double scale = 1 / std::sqrt(static_cast<double>(s.qkDim));
-  if (fault != Fault::LostScale)
-    state->error += oracle::scaleOf(s, none, scale);
-  state->scale = static_cast<float>(scale);
+  state->infos = describeParams(s);
   attn_kernel &d = state->descriptor;
   d.abi_version = ATTN_ABI_VERSION;
   d.struct_size = sizeof d;
@@ -189,6 +275,15 @@ ReferenceKernel::ReferenceKernel(Spec spec, Fault fault)
   d.item_heads = 1;
   d.item_rows = kRows;
   d.scratch_bytes = sizeof(float);
+  d.n_params = static_cast<int32_t>(state->infos.size());
+  d.params = state->infos.data();
+  bool lists =
+      std::any_of(s.params.begin(), s.params.end(),
+                  [](const Param &p) { return p.type == Type::Tokens; });
+  if (s.align == Align::TopLeft)
+    d.flags |= ATTN_KERNEL_TOP_LEFT;
+  if (lists)
+    d.flags |= ATTN_KERNEL_GLOBALS;
   current = state.get();
 }
 

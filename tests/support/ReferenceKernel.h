@@ -12,6 +12,7 @@
 #include "dsl/Spec.h"
 #include "runtime/attn_abi.h"
 #include <memory>
+#include <vector>
 
 namespace attn::test {
 
@@ -38,10 +39,26 @@ enum class Fault {
   ShortOffsets,    ///< computes offsets of K in 32 bits
   NarrowLse,       ///< LSE in the wrong base
   LostScale,       ///< takes the default scale whatever the variant says
+  LostSink,        ///< forgets the sink
+  ScaledSink,      ///< scales the sink as it does scores
+  LeakMaskedScore, ///< multiplies scores of masked keys by zero
+  FirstEntry,      ///< takes parameters of the first entry of the batch
+  ParamStrides,    ///< takes parameters to be row-major
+  ParamPastEnd,    ///< reads parameters one element past their extents
+  ParamPadding,    ///< adds 0 times parameters past a sequence's own length
+  FromPositions,   ///< indexes dimensions of queries by position
+  GlobalTwice,     ///< gives global keys twice their weight
+  LostGlobalRows,  ///< leaves out the rows of the last global positions
+  OneByteTrue,     ///< takes a bool to be true only where it is 1
 };
 
-/// A kernel for f32 variants without score and sink. One at a time: creating
-/// another makes the former invalid to run.
+/// What a kernel of a variant says of its parameters, if it relies on nothing
+/// in their values. Names live as long as the Spec.
+std::vector<attn_param_info> describeParams(const Spec &spec);
+
+/// A kernel for f32 variants. Its scores are in f32 and its parameters those of
+/// the call; with lists of tokens the rows of their positions are work items of
+/// their own. One at a time: creating another makes the former invalid to run.
 class ReferenceKernel {
 public:
   explicit ReferenceKernel(Spec spec, Fault fault = Fault::None);
