@@ -107,9 +107,16 @@ Value Importer::param(const Expr &e, const Param &of, ArrayRef<Value> given) {
   };
   SmallVector<Value> at(given);
   SmallVector<bool> inside;
-  for (auto [index, dim] : llvm::zip(at, of.dims)) {
+  for (size_t d = 0; d < at.size(); ++d) {
+    Value &index = at[d];
+    const Dim &dim = of.dims[d];
     int64_t extent = 0;
     bool is = false;
+    // What lies past a sequence's own length is padding, whoever asks.
+    auto within = [&](Value length) {
+      Value end = fold<arith::SubIOp>(length, constant(1));
+      index = fold<arith::MinSIOp>(index, end);
+    };
     switch (dim.kind) {
     case Dim::Batch:
       is = isArgument(index, MaskB);
@@ -125,13 +132,22 @@ Value Importer::param(const Expr &e, const Param &of, ArrayRef<Value> given) {
     case Dim::Keys:
     case Dim::Tokens:
       is = isArgument(index, MaskK);
+      if (is || (dim.kind == Dim::Tokens && isArgument(index, MaskQ)))
+        break;
+      within(dim.kind == Dim::Tokens && spec.align == Align::TopLeft
+                 ? fold<arith::MaxSIOp>(variable("q_len"), variable("kv_len"))
+                 : variable("kv_len"));
       break;
-    case Dim::Queries:
+    case Dim::Queries: {
       // Counted from the first query, wherever that is.
+      const bool isOwn = isArgument(index, MaskQ);
       if (spec.align == Align::BottomRight)
         index = fold<arith::SubIOp>(
             index, fold<arith::SubIOp>(variable("kv_len"), variable("q_len")));
+      if (!isOwn)
+        within(variable("q_len"));
       break;
+    }
     case Dim::Constant:
       extent = dim.constant;
       break;
@@ -170,8 +186,8 @@ static bool readsPair(const Spec &spec, const ExprRef &e) {
 bool Importer::isDivisor(const ExprRef &e) {
   if (auto value = known(e))
     return *value != 0;
-  // The language has tried what depends on the head for every head; the runtime
-  // looks at what a parameter holds.
+  // The language has tried what depends on the head for every head; the
+  // runtime looks at what a parameter holds.
   if (ofTheHead(spec, e))
     return true;
   const bool isParam =

@@ -419,10 +419,11 @@ void TileBuilder::whenAny(Value left, llvm::function_ref<void()> body) {
 
 void TileBuilder::item(Value number) {
   SmallVector<ItemGroup> groups = itemGroups(op, plan);
-  auto itemOp = ItemOp::create(b, number, b.getI64IntegerAttr(groups.size()),
-                               b.getI64IntegerAttr(plan.heads),
-                               b.getI64IntegerAttr(plan.rows),
-                               lists.empty() ? UnitAttr() : b.getUnitAttr());
+  mlir::Type index = b.getIndexType();
+  auto itemOp = ItemOp::create(
+      b, index, index, index, lists.empty() ? mlir::Type() : b.getI1Type(),
+      number, b.getI64IntegerAttr(groups.size()),
+      b.getI64IntegerAttr(plan.heads), b.getI64IntegerAttr(plan.rows));
   batch = itemOp.getBatch(), group = itemOp.getGroup(), row = itemOp.getRow();
   int64_t n = groups.size();
   auto ofGroup = [&](auto value) {

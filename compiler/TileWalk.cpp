@@ -186,7 +186,8 @@ int64_t TileWalk::tiles(const Item &item,
 bool TileWalk::holds(Region &region, int64_t q, int64_t k, Scalars s) const {
   Block &block = region.front();
   llvm::DenseMap<Value, Attribute> known;
-  Builder b(region.getContext());
+  AttentionOp attention = op; // (a detached region knows no context)
+  Builder b(attention.getContext());
   const int64_t args[] = {s.b, s.h, s.g, q, k, s.qLen, s.kvLen};
   for (auto [argument, value] : llvm::zip(block.getArguments(), args))
     known[argument] = b.getI32IntegerAttr(static_cast<int32_t>(value));

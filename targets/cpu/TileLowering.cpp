@@ -170,14 +170,16 @@ void KernelLowering::item(ItemOp op) {
     return e.div(e.add(rows, int64_t(op.getRows()) - 1), e.c(op.getRows()));
   };
   Value ofQueries = tilesOf(rows), all = ofQueries;
-  if (op.getGlobals())
+  if (op.getOfGlobals())
     all = e.add(all, tilesOf(e.mul(globals.most, int64_t(op.getHeads()))));
   Value tile = e.rem(number, all);
   Value rest = e.div(number, all);
-  Value ofGlobals = e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge,
-                                                    tile, ofQueries);
-  tile = e.select(ofGlobals, e.sub(tile, ofQueries), tile);
-  scalars.map(op.getOfGlobals(), ofGlobals);
+  if (op.getOfGlobals()) {
+    Value ofGlobals = e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge,
+                                                      tile, ofQueries);
+    tile = e.select(ofGlobals, e.sub(tile, ofQueries), tile);
+    scalars.map(op.getOfGlobals(), ofGlobals);
+  }
   scalars.map(op.getBatch(), e.div(rest, e.c(groups)));
   scalars.map(op.getGroup(), e.rem(rest, e.c(groups)));
   scalars.map(op.getRow(), e.mul(tile, int64_t(op.getRows())));
