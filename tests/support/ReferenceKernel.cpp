@@ -25,12 +25,13 @@ struct ReferenceKernel::State {
   oracle::Params params;
   std::optional<oracle::Expression> mask, score, sink;
   float scale = 1;
+  std::vector<int64_t> queries; ///< of the item; a fault leaves it by a jump
 
   void bind(const attn_call &call);
 };
 
 void ReferenceKernel::State::bind(const attn_call &call) {
-  params = readParams(infos, call, fault);
+  readParams(infos, call, fault, params);
   mask.reset();
   score.reset();
   sink.reset();
@@ -199,31 +200,27 @@ void Row::run(float *scratch) {
         state.scale;
 }
 
-/// The queries of an item: of consecutive rows, or of global positions.
-std::vector<int64_t> queriesOf(const ReferenceKernel::State &state,
-                               const attn_call &call, int64_t b, int64_t block,
-                               int64_t first) {
-  std::vector<int64_t> queries;
+/// Sets the queries of an item: of consecutive rows, or of global positions.
+void findQueries(ReferenceKernel::State &state, const attn_call &call,
+                 int64_t b, int64_t block, int64_t first) {
+  state.queries.clear();
   int64_t rows = (call.q_len + kRows - 1) / kRows;
-  if (!call.globals) {
-    for (int64_t i = block * kRows; i < block * kRows + kRows; ++i)
-      queries.push_back(i);
-    return queries;
+  const int32_t *list = nullptr, *end = nullptr;
+  if (call.globals) {
+    list = call.globals + b * call.globals_stride;
+    end = list + call.global_counts[b];
   }
-  const int32_t *list = call.globals + b * call.globals_stride;
-  const int32_t *end = list + call.global_counts[b];
   if (block < rows) {
     for (int64_t i = block * kRows; i < block * kRows + kRows; ++i)
       if (!std::binary_search(list, end, i + first))
-        queries.push_back(i);
-    return queries;
+        state.queries.push_back(i);
+    return;
   }
   if (state.fault == Fault::LostGlobalRows && end != list)
     --end;
   for (int64_t n = (block - rows) * kRows; n < (block - rows + 1) * kRows; ++n)
     if (n < end - list)
-      queries.push_back(list[n] - first);
-  return queries;
+      state.queries.push_back(list[n] - first);
 }
 
 void runItems(const attn_call *call, int64_t first, int64_t last,
@@ -241,7 +238,8 @@ void runItems(const attn_call *call, int64_t first, int64_t last,
     int64_t g = state.fault == Fault::TiledHeads ? h % state.spec.kvHeads
                                                  : state.spec.kvHeadOf(h);
     int64_t start = state.spec.align == Align::BottomRight ? kvLen - qLen : 0;
-    for (int64_t i : queriesOf(state, *call, b, item % blocks, start)) {
+    findQueries(state, *call, b, item % blocks, start);
+    for (int64_t i : state.queries) {
       bool isRow = i >= 0 && i < qLen;
       bool isUnused = i >= qLen && i < call->q_len;
       if (isRow || (isUnused && state.fault == Fault::WriteUnusedRows))

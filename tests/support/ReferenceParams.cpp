@@ -62,9 +62,8 @@ double readElement(const void *data, int64_t at, int32_t type) {
 }
 
 /// One parameter as the kernel sees it, with one of the faults.
-oracle::ParamValue read(const attn_param_info &info, const attn_param &param,
-                        Fault fault) {
-  oracle::ParamValue value;
+void read(const attn_param_info &info, const attn_param &param, Fault fault,
+          oracle::ParamValue &value) {
   size_t elements = 1;
   for (int32_t d = 0; d < info.rank; ++d) {
     value.shape.push_back(param.extent[d]);
@@ -88,18 +87,15 @@ oracle::ParamValue read(const attn_param_info &info, const attn_param &param,
       element = element == 1 ? 1 : 0;
     value.values.push_back(element);
   }
-  return value;
 }
 
-/// The positions that are marked, as a list for each entry.
-oracle::ParamValue toLists(const oracle::ParamValue &marks) {
-  oracle::ParamValue lists{{}, marks.shape};
+/// Of the positions that are marked, a list for each entry.
+void toLists(oracle::ParamValue &marks) {
   for (size_t n = 0; n < marks.values.size(); ++n)
-    lists.values.push_back(
+    marks.values[n] =
         marks.values[n] == 0
             ? -1
-            : static_cast<double>(static_cast<int64_t>(n) % marks.shape[1]));
-  return lists;
+            : static_cast<double>(static_cast<int64_t>(n) % marks.shape[1]);
 }
 
 } // namespace
@@ -129,15 +125,14 @@ std::vector<attn_param_info> describeParams(const Spec &spec) {
   return all;
 }
 
-oracle::Params readParams(const std::vector<attn_param_info> &infos,
-                          const attn_call &call, Fault fault) {
-  oracle::Params all;
+void readParams(const std::vector<attn_param_info> &infos,
+                const attn_call &call, Fault fault, oracle::Params &params) {
+  params.assign(infos.size(), {});
   for (size_t n = 0; n < infos.size(); ++n) {
-    all.push_back(read(infos[n], call.params[n], fault));
+    read(infos[n], call.params[n], fault, params[n]);
     if (infos[n].type == ATTN_TOKENS)
-      all.back() = toLists(all.back());
+      toLists(params[n]);
   }
-  return all;
 }
 
 double paddingSum(const std::vector<attn_param_info> &infos,

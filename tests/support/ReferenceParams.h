@@ -15,9 +15,10 @@
 
 namespace attn::test {
 
-/// Reads every element of every parameter.
-oracle::Params readParams(const std::vector<attn_param_info> &infos,
-                          const attn_call &call, Fault fault);
+/// Reads every element of every parameter. A fault may leave it by a jump, so
+/// that all memory is the caller's.
+void readParams(const std::vector<attn_param_info> &infos,
+                const attn_call &call, Fault fault, oracle::Params &params);
 
 /// The sum of the floating-point elements for an entry of the batch past its
 /// own number of keys.
