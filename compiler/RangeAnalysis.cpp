@@ -210,22 +210,24 @@ std::optional<Linear> Reader::integer(Operation *op) {
 }
 
 std::optional<Truth> Reader::condition(Operation *op) {
-  auto isOne = [](const Linear &l) {
-    return std::optional(lessEqualZero(Linear::of(1) - l));
-  };
+  auto isOne = [](const Linear &l) { return lessEqualZero(Linear::of(1) - l); };
   auto operand = [&](unsigned i) { return truthOf(op->getOperand(i)); };
   APInt value;
   if (matchPattern(op, m_ConstantInt(&value)))
     return truth(!value.isZero());
   return TypeSwitch<Operation *, std::optional<Truth>>(op)
       .Case([&](ParamOp param) {
-        return isOne(element(param.getNumber(), param.getName(), true,
-                             param.getInside(), param.getAt()));
+        return std::optional(
+            isOne(element(param.getNumber(), param.getName(), true,
+                          param.getInside(), param.getAt())));
       })
       .Case([&](MemberOp member) {
-        return isOne(element(member.getNumber(), member.getName(), true,
-                             {true, false},
-                             {member.getBatch(), member.getPosition()}));
+        // No list has a position before the first.
+        return std::optional(
+            both(isOne(element(member.getNumber(), member.getName(), true,
+                               {true, false},
+                               {member.getBatch(), member.getPosition()})),
+                 lessEqualZero(scaled(number(member.getPosition()), -1))));
       })
       .Case([&](CongruentOp congruent) {
         return equalZero(

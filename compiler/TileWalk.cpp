@@ -213,9 +213,11 @@ bool TileWalk::holds(Region &region, int64_t q, int64_t k, Scalars s) const {
     if (auto param = dyn_cast<ParamOp>(inner)) {
       result = parameter(param.getNumber(), param.getAt(), param.getType());
     } else if (auto member = dyn_cast<MemberOp>(inner)) {
-      result =
-          parameter(member.getNumber(),
-                    {member.getBatch(), member.getPosition()}, b.getI1Type());
+      result = integer(member.getPosition()) < 0
+                   ? b.getBoolAttr(false) // no list has one before the first
+                   : parameter(member.getNumber(),
+                               {member.getBatch(), member.getPosition()},
+                               b.getI1Type());
     } else if (auto same = dyn_cast<CongruentOp>(inner)) {
       int64_t distance = integer(same.getK()) - integer(same.getQ());
       result = b.getBoolAttr(distance % integer(same.getStep()) == 0);

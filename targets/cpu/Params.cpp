@@ -166,9 +166,17 @@ Value KernelLowering::element(int64_t number, Type stored,
   return arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, result, zero);
 }
 
+/// No list has a position before the first.
 Value KernelLowering::member(int64_t list, Value batch, Value position,
                              bool inside) {
-  return element(list, e.i1, {true, inside}, {batch, position});
+  Value is = element(list, e.i1, {true, inside}, {batch, position});
+  if (inside)
+    return is;
+  Value zero =
+      arith::ConstantOp::create(e.b, e.b.getZeroAttr(position.getType()));
+  Value exists =
+      arith::CmpIOp::create(e.b, arith::CmpIPredicate::sge, position, zero);
+  return arith::AndIOp::create(e.b, is, exists);
 }
 
 void KernelLowering::param(ParamOp op) {
