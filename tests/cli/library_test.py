@@ -82,7 +82,7 @@ class Library(support.Case):
         refuse("null", None)
         refuse("version 7", self.request(DENSE, abi_version=7))
         refuse("bytes", self.request(DENSE, struct_size=8))
-        refuse("null", Request(1, ctypes.sizeof(Request), None, 5))
+        refuse("null", Request(ABI_VERSION, ctypes.sizeof(Request), None, 5))
         refuse("null", self.request(DENSE, n_defines=1))
         refuse("f.attn:1:", self.request("attention x { heads = -1 }", file=b"f.attn"))
         refuse("<text>", self.request("!"))
