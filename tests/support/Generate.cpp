@@ -47,8 +47,8 @@ std::vector<int64_t> randomLengths(Choices &choices, int64_t batch,
 
 } // namespace
 
-Features Features::smallCalls() {
-  Features features;
+Features Features::small() const {
+  Features features = *this;
   features.maxHeads = 3;
   features.maxDim = 40;
   features.maxLength = 70;

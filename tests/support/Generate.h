@@ -38,8 +38,9 @@ struct Features {
   static Features level2();
   /// The above, and parameters of every kind, global tokens and sinks.
   static Features level3();
-  /// Calls small enough for an emulator.
-  static Features smallCalls();
+  /// The same parts of the language, in calls small enough for an emulator.
+  Features small() const;
+  static Features smallCalls() { return level1().small(); }
 };
 
 /// The text of a variant called `name`.

@@ -151,7 +151,7 @@ void expectTameScores(const Features &features) {
       oracle::Point at;
       at.h = choices.between(0, spec.heads - 1);
       at.g = spec.kvHeadOf(at.h);
-      at.b = choices.between(0, 2);
+      at.b = choices.between(0, c.batch - 1);
       at.qLen = at.kvLen = 200;
       at.q = choices.between(-200, 199);
       at.k = choices.between(0, 199);

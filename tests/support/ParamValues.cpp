@@ -134,11 +134,12 @@ private:
   std::vector<ParamUse> &uses;
 };
 
-/// Draws the values of one array.
+/// Draws the values of one array: all from one number of the case's own, so
+/// that a case takes no more numbers where arrays are large.
 class ValueWriter {
 public:
-  ValueWriter(Choices &choices, const Case &c, const ParamUse &use, Type type)
-      : choices(choices), use(use), type(type),
+  ValueWriter(uint32_t seed, const Case &c, const ParamUse &use, Type type)
+      : choices(seed), use(use), type(type),
         positions(std::max<int64_t>(c.positions(), 1)) {}
 
   std::vector<double> draw(size_t n, int64_t row) {
@@ -222,7 +223,7 @@ private:
     return 4 * tame;
   }
 
-  Choices &choices;
+  Choices choices;
   const ParamUse &use;
   Type type;
   int64_t positions;
@@ -317,7 +318,7 @@ void drawParameters(Choices &choices, Case &c, const attn_kernel *kernel) {
       for (size_t d = 0; elementsOf(shape) > kMostElements; ++d)
         shape[d] = 1;
       argument.otherType = param.type == Type::Bool && choices.chance(40);
-      ValueWriter writer(choices, c, uses[n], param.type);
+      ValueWriter writer(choices.next(), c, uses[n], param.type);
       argument.value.values =
           writer.draw(elementsOf(shape), shape.empty() ? 0 : shape.back());
     }
