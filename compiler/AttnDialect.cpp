@@ -80,9 +80,10 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
 //===----------------------------------------------------------------------===//
 
 /// A region is empty, or one block over the seven i32 coordinates of a pair,
-/// for scores the score before them, that yields one value of that type.
+/// for scores the score before them, that yields one value.
 static LogicalResult verifyPairRegion(Operation *op, StringRef what,
-                                      Region &region, bool isScore) {
+                                      Region &region, bool isScore,
+                                      bool yieldsFloat) {
   if (region.empty())
     return success();
   if (!region.hasOneBlock())
@@ -101,17 +102,31 @@ static LogicalResult verifyPairRegion(Operation *op, StringRef what,
   auto yield =
       dyn_cast_or_null<YieldOp>(block.empty() ? nullptr : &block.back());
   if (!yield || yield.getValues().size() != 1 ||
-      !(isScore ? yield.getValues()[0].getType().isF32()
-                : yield.getValues()[0].getType().isInteger(1)))
+      !(yieldsFloat ? yield.getValues()[0].getType().isF32()
+                    : yield.getValues()[0].getType().isInteger(1)))
     return op->emitOpError()
-           << what << " must yield one " << (isScore ? "f32" : "i1");
+           << what << " must yield one " << (yieldsFloat ? "f32" : "i1");
   return success();
 }
 
 static LogicalResult verifyRegions(Operation *op, Region &score, Region &mask) {
-  if (failed(verifyPairRegion(op, "score", score, /*isScore=*/true)))
+  if (failed(verifyPairRegion(op, "score", score, /*isScore=*/true,
+                              /*yieldsFloat=*/true)))
     return failure();
-  return verifyPairRegion(op, "mask", mask, /*isScore=*/false);
+  return verifyPairRegion(op, "mask", mask, /*isScore=*/false,
+                          /*yieldsFloat=*/false);
+}
+
+static LogicalResult verifySink(Operation *op, Region &sink) {
+  return verifyPairRegion(op, "sink", sink, /*isScore=*/false,
+                          /*yieldsFloat=*/true);
+}
+
+LogicalResult ParamOp::verify() {
+  if (getAt().size() == getInside().size())
+    return success();
+  return emitOpError() << "has " << getAt().size() << " indices and tells of "
+                       << getInside().size() << " whether they are inside";
 }
 
 LogicalResult AttentionOp::verify() {
@@ -164,6 +179,8 @@ Plan toPlan(PlanAttr a) {
 }
 
 LogicalResult AttentionOp::verifyRegions() {
+  if (failed(verifySink(getOperation(), getSink())))
+    return failure();
   return attn::verifyRegions(getOperation(), getScore(), getMask());
 }
 
@@ -203,6 +220,15 @@ static LogicalResult verifyClass(Operation *op, OperandRange residue) {
 
 LogicalResult LoadRowsOp::verify() { return verifyClass(*this, getResidue()); }
 LogicalResult StoreRowsOp::verify() { return verifyClass(*this, getResidue()); }
+
+LogicalResult PickOp::verify() {
+  if (getOutside().empty() || getOutside().size() == 3)
+    return success();
+  return emitOpError() << "outside has " << getOutside().size()
+                       << " values; three, [from, to, step], are needed";
+}
+
+LogicalResult SinkOp::verify() { return verifySink(*this, getLogit()); }
 
 LogicalResult ScoresOp::verify() {
   TileType q = getQ().getType(), k = getK().getType();

@@ -57,6 +57,12 @@ def Attn_Tensor : Attn_Type<"Tensor", "tensor"> {
   let assemblyFormat = "`<` $elementType `>`";
 }
 
+def Attn_Positions : Attn_Type<"Positions", "positions"> {
+  let summary = "up to `most` positions, ascending";
+  let parameters = (ins "int64_t":$most);
+  let assemblyFormat = "`<` $most `>`";
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//
@@ -89,6 +95,20 @@ def Attn_OperandEnum : I32EnumAttr<"Operand", "an operand of the call", [
 }
 def Attn_OperandAttr : EnumAttr<Attn_Dialect, Attn_OperandEnum, "operand">;
 
+def Attn_ParameterAttr : AttrDef<Attn_Dialect, "Parameter"> {
+  let mnemonic = "parameter";
+  let summary = "a declared parameter and what a kernel relies on in its values";
+  let parameters = (ins
+    StringRefParameter<>:$name, "mlir::Type":$type,
+    DefaultValuedParameter<"int32_t", "0">:$flags);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let description = [{
+    `type` is that of an element as it is stored, i1 for bool and for lists of
+    tokens; `flags` are those of attn_param_flag (runtime/attn_abi.h).
+  }];
+}
+def Attn_ParametersAttr : TypedArrayAttrBase<Attn_ParameterAttr, "parameters">;
+
 //===----------------------------------------------------------------------===//
 // The variant
 //===----------------------------------------------------------------------===//
@@ -101,8 +121,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
     position `q` may attend to key position `k`. An empty region means "all".
     `score` is a region over `(s, b, h, g, q, k, q_len, kv_len)`, `s` f32, that
     yields the new score of the scaled score `s`, before the mask; left out, the
-    score is `s`. With `dilation`, a number for each query head, a pair also has
-    to be a multiple of it apart.
+    score is `s`. `sink` is a region like `mask` that yields the f32 logit of a
+    row's sink; left out, there is none. `params` are what `attn.param` reads.
+    `dilation`, a number for each query head, says that queries and keys that
+    are in no list of tokens are a multiple of it apart wherever the mask is
+    true: the mask's `attn.congruent` holds for them.
     With `kv_map`, the kv head of each query head; without, the kv head of query
     head `h` is `floor(h * kv_heads / heads)`.
   }];
@@ -113,10 +136,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [Symbol, IsolatedFromAbove]> {
     I64Attr:$qk_dim, I64Attr:$value_dim,
     TypeAttr:$q_type, TypeAttr:$kv_type, TypeAttr:$out_type,
     F64Attr:$scale, Attn_AlignAttr:$align,
+    OptionalAttr<Attn_ParametersAttr>:$params,
     OptionalAttr<Attn_PlanAttr>:$plan);
-  let regions = (region AnyRegion:$score, AnyRegion:$mask);
+  let regions = (region AnyRegion:$score, AnyRegion:$sink, AnyRegion:$mask);
   let assemblyFormat = [{
-    $sym_name attr-dict-with-keyword (`score` $score^)? `mask` $mask
+    $sym_name attr-dict-with-keyword (`score` $score^)? (`sink` $sink^)? `mask` $mask
   }];
   let hasRegionVerifier = 1;
   let hasVerifier = 1;
@@ -131,6 +155,45 @@ def Attn_YieldOp : Attn_Op<"yield", [Pure, Terminator]> {
   let summary = "the value of a region, or the end of a kernel";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+def Attn_ParamOp : Attn_Op<"param", [Pure]> {
+  let summary = "an element of a parameter";
+  let description = [{
+    Parameter `number` of the variant at `at`, one index a dimension. An index
+    beyond its dimension takes the nearest element; `inside` tells of each
+    whether it never is. `stored` is the type of an element in memory: f16 and
+    bf16 are read as f32, i1 is a byte. In a tile program outside of regions
+    indices and integers are of type index.
+  }];
+  let arguments = (ins I64Attr:$number, StrAttr:$name, TypeAttr:$stored,
+                       DenseBoolArrayAttr:$inside,
+                       Variadic<AnyTypeOf<[I32, Index]>>:$at);
+  let results = (outs AnyTypeOf<[F32, I32, I1, Index]>:$value);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $number $name $stored `[` $at `]` `inside` $inside attr-dict `:`
+    type($at) `->` type($value)
+  }];
+}
+
+def Attn_MemberOp : Attn_Op<"member", [Pure]> {
+  let summary = "whether a position is in a sequence's list of tokens";
+  let arguments = (ins I64Attr:$number, StrAttr:$name, I32:$batch, I32:$position);
+  let results = (outs I1:$value);
+  let assemblyFormat = "$number $name `[` $batch `,` $position `]` attr-dict";
+}
+
+def Attn_CongruentOp : Attn_Op<"congruent", [Pure]> {
+  let summary = "whether a key and a query are a multiple of `step` apart";
+  let description = [{
+    `(k - q) % step == 0`: the condition that the variant's `dilation` stands
+    for. Where a tile program walks the keys of a query's residue class it is
+    true by construction.
+  }];
+  let arguments = (ins I32:$k, I32:$q, I32:$step);
+  let results = (outs I1:$value);
+  let assemblyFormat = "$k `,` $q `by` $step attr-dict";
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,15 +231,90 @@ def Attn_LengthOp : Attn_Op<"length", [Pure]> {
 
 def Attn_ItemOp : Attn_Op<"item", [Pure]> {
   let summary = "which batch entry, group of heads and tile of rows an item is";
-  let arguments = (ins Index:$item, I64Attr:$groups, I64Attr:$heads, I64Attr:$rows);
-  let results = (outs Index:$batch, Index:$group, Index:$row);
+  let arguments = (ins Index:$item, I64Attr:$groups, I64Attr:$heads,
+                       I64Attr:$rows);
+  let results = (outs Index:$batch, Index:$group, Index:$row,
+                      Optional<I1>:$of_globals);
   let assemblyFormat = [{
     $item `groups` $groups `heads` $heads `rows` $rows attr-dict
+    (`globals` type($of_globals)^)?
   }];
   let description = [{
     Items are numbered batch first, then group, then tile; `row` is the first
     row of the tile. There are as many tiles as the longest sequence of the
-    batch needs: `row` may lie beyond the rows of this one.
+    batch needs: `row` may lie beyond the rows of this one. With `of_globals`,
+    after the tiles of all queries come those of the queries at listed
+    positions, for which that is true and `row` counts listed ones.
+  }];
+}
+
+def Attn_ListedOp : Attn_Op<"listed", [Pure]> {
+  let summary = "how many positions below a limit a sequence's lists hold";
+  let description = [{
+    Lists of tokens taken together, each position counted once. Without a limit
+    all of them.
+  }];
+  let arguments = (ins Index:$batch, Optional<Index>:$limit);
+  let results = (outs Index:$count);
+  let assemblyFormat = "`[` $batch `]` (`below` $limit^)? attr-dict";
+}
+
+def Attn_PickOp : Attn_Op<"pick", [Pure]> {
+  let summary = "some of the positions in a sequence's lists";
+  let description = [{
+    Those numbered `first` to `end - 1` of all listed positions in ascending
+    order; with `outside` `[from, to, step]` without those that are a multiple
+    of `step` after `from` and before `to`. `count` is how many that are.
+  }];
+  let arguments = (ins Index:$batch, Index:$first, Index:$end,
+                       Variadic<Index>:$outside);
+  let results = (outs Attn_Positions:$positions, Index:$count);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    `[` $batch `,` $first `,` $end `]` (`outside` `[` $outside^ `]`)? attr-dict
+    `:` qualified(type($positions))
+  }];
+}
+
+def Attn_PositionOp : Attn_Op<"position", [Pure]> {
+  let summary = "one of some positions";
+  let arguments = (ins Attn_Positions:$positions, Index:$at);
+  let results = (outs Index:$position);
+  let assemblyFormat = "$positions `[` $at `]` attr-dict `:` qualified(type($positions))";
+}
+
+def Attn_ExtremesOp : Attn_Op<"extremes", [Pure]> {
+  let summary = "the smallest and largest element along a dimension";
+  let description = [{
+    Of a parameter of integers (bool as 0 and 1) at `at`, where index `dim` runs
+    from its value in `at` to `last`, both inclusive and clamped to the
+    dimension. With `blocks`, of the blocks that these elements lie in.
+  }];
+  let arguments = (ins I64Attr:$number, StrAttr:$name, TypeAttr:$stored,
+                       I64Attr:$dim, Variadic<Index>:$at, Index:$last,
+                       UnitAttr:$blocks);
+  let results = (outs Index:$min, Index:$max);
+  let assemblyFormat = [{
+    $number $name $stored `[` $at `]` `along` $dim `to` $last
+    (`blocks` $blocks^)? attr-dict
+  }];
+}
+
+def Attn_SinkOp : Attn_Op<"sink", [Pure]> {
+  let summary = "the state of the softmax before any key, where there is a sink";
+  let description = [{
+    `max` is the sink's logit and `sum` 1; where the logit is -inf there is no
+    sink and `sum` is 0. Row r is of head `head + (row + r) mod heads`.
+  }];
+  let arguments = (ins Index:$batch, Index:$group, Index:$head, Index:$row,
+                       Index:$heads, Index:$q_len, Index:$kv_len);
+  let results = (outs Attn_Tile:$max, Attn_Tile:$sum);
+  let regions = (region AnyRegion:$logit);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    `batch` $batch `group` $group `rows_at` `[` $row `,` $heads `,` $head `]`
+    `lengths` `[` $q_len `,` $kv_len `]` attr-dict `:`
+    qualified(type($max)) `,` qualified(type($sum)) $logit
   }];
 }
 
@@ -187,36 +325,43 @@ def Attn_TableOp : Attn_Op<"table", [Pure]> {
   let assemblyFormat = "$values `[` $at `]` attr-dict";
 }
 
-def Attn_LoadRowsOp : Attn_Op<"load_rows", [Pure]> {
+def Attn_LoadRowsOp : Attn_Op<"load_rows", [Pure, AttrSizedOperandSegments]> {
   let summary = "rows of queries, each scaled: row r is a (query, head) pair";
   let description = [{
     Row `r` of the tile is query `(row + r) floordiv heads`, head
     `head + (row + r) mod heads`. Rows from `count` on are zero. With `class`
-    `[first, step]` that is query number `first + step * (...)`.
+    `[first, step]` that is query number `first + step * (...)`. With `listed`
+    the first of those positions is that of the query of row 0. `shift` is the
+    position of query 0.
   }];
   let arguments = (ins Attn_Tensor:$source, Index:$batch, Index:$head, Index:$row,
                        Index:$count, Index:$heads,
-                       Variadic<Index>:$residue, F64Attr:$scale);
+                       Variadic<Index>:$residue,
+                       Optional<Attn_Positions>:$listed, Optional<Index>:$shift,
+                       F64Attr:$scale);
   let results = (outs Attn_Tile:$tile);
   let hasVerifier = 1;
   let assemblyFormat = [{
     $source `[` $batch `,` $head `,` $row `]` `count` $count `heads` $heads
-    (`class` `[` $residue^ `]`)? `scale` $scale attr-dict `:` qualified(type($source)) `->` qualified(type($tile))
+    (`class` `[` $residue^ `]`)?
+    (`listed` $listed^ `:` qualified(type($listed)))? (`shift` $shift^)?
+    `scale` $scale attr-dict `:` qualified(type($source)) `->` qualified(type($tile))
   }];
 }
 
-def Attn_LoadKeysOp : Attn_Op<"load_keys", [Pure]> {
+def Attn_LoadKeysOp : Attn_Op<"load_keys", [Pure, AttrSizedOperandSegments]> {
   let summary = "rows of keys or values: consecutive tokens of one kv head";
   let arguments = (ins Attn_Tensor:$source, Index:$batch, Index:$head,
-                       Index:$token, Index:$count, Optional<Index>:$step);
+                       Index:$token, Index:$count, Optional<Index>:$step,
+                       Optional<Attn_Positions>:$listed);
   let results = (outs Attn_Tile:$tile);
   let description = [{
     Tokens from `count` on do not exist: no op may look at them. With `step` the
-    tokens are that far apart.
+    tokens are that far apart; with `listed` they are at those positions.
   }];
   let assemblyFormat = [{
     $source `[` $batch `,` $head `,` $token `]` `count` $count
-    (`step` $step^)? attr-dict
+    (`step` $step^)? (`listed` $listed^ `:` qualified(type($listed)))? attr-dict
     `:` qualified(type($source)) `->` qualified(type($tile))
   }];
 }
@@ -228,20 +373,23 @@ def Attn_FillOp : Attn_Op<"fill", [Pure]> {
   let assemblyFormat = "$value attr-dict `:` qualified(type($tile))";
 }
 
-def Attn_ScoresOp : Attn_Op<"scores", [Pure]> {
+def Attn_ScoresOp : Attn_Op<"scores", [Pure, AttrSizedOperandSegments]> {
   let summary = "rows by keys: dot products; -inf where the mask is false";
   let description = [{
     `rows_at` and `keys_at` tell the true positions of the tile: query position
     of row r is `(row + r) floordiv heads + shift`, key position of column c is
     `key + c`; with `step`, `step * ((row + r) floordiv heads) + shift` and
-    `key + step * c`. With an empty mask region every pair counts. Columns from `count`
+    `key + step * c`. Rows and keys that were loaded from listed positions are
+    at those. With an empty mask region every pair counts. Columns from `count`
     on do not exist. With a mask, a target may leave out whatever the analysis
-    of the region rules out.
+    of the region rules out; `loads` are the smallest and the largest value of
+    each of the region's loads, by their number there.
   }];
   let arguments = (ins Attn_Tile:$q, Attn_Tile:$k, Index:$batch, Index:$group,
                        Index:$head, Index:$row, Index:$rows, Index:$heads,
                        Index:$shift, Index:$key, Index:$count,
-                       Index:$q_len, Index:$kv_len, Optional<Index>:$step);
+                       Index:$q_len, Index:$kv_len, Optional<Index>:$step,
+                       Variadic<Index>:$loads);
   let results = (outs Attn_Tile:$scores);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let hasVerifier = 1;
@@ -249,7 +397,7 @@ def Attn_ScoresOp : Attn_Op<"scores", [Pure]> {
     $q `,` $k `batch` $batch `group` $group
     `rows_at` `[` $row `,` $rows `,` $heads `,` $head `,` $shift `]`
     `keys_at` `[` $key `,` $count `]` `lengths` `[` $q_len `,` $kv_len `]`
-    (`step` $step^)? attr-dict `:` qualified(type($q)) `,` qualified(type($k)) `->`
+    (`step` $step^)? (`loads` `[` $loads^ `]`)? attr-dict `:` qualified(type($q)) `,` qualified(type($k)) `->`
     qualified(type($scores)) (`score` $score^)? `mask` $mask
   }];
 }
@@ -301,15 +449,22 @@ def Attn_FinishOp : Attn_Op<"finish", [Pure]> {
   }];
 }
 
-def Attn_StoreRowsOp : Attn_Op<"store_rows"> {
+def Attn_StoreRowsOp : Attn_Op<"store_rows", [AttrSizedOperandSegments]> {
   let summary = "stores `count` rows of the output, and LSE where it is wanted";
+  let description = [{
+    Rows as in `load_rows`. With `but_members_of`, rows whose queries are at
+    positions in one of these lists of tokens (by number) are left alone.
+  }];
   let arguments = (ins Attn_Tile:$out, Attn_Tile:$lse, Attn_Tensor:$target,
                        Index:$batch, Index:$head, Index:$row, Index:$count,
-                       Index:$heads, Variadic<Index>:$residue);
+                       Index:$heads, Variadic<Index>:$residue,
+                       Optional<Attn_Positions>:$listed, Optional<Index>:$shift,
+                       OptionalAttr<DenseI64ArrayAttr>:$but_members_of);
   let hasVerifier = 1;
   let assemblyFormat = [{
     $out `,` $lse `,` $target `[` $batch `,` $head `,` $row `]` `count` $count
-    `heads` $heads (`class` `[` $residue^ `]`)? attr-dict `:` qualified(type($out)) `,` qualified(type($lse)) `,`
+    `heads` $heads (`class` `[` $residue^ `]`)?
+    (`listed` $listed^ `:` qualified(type($listed)))? (`shift` $shift^)? (`but_members_of` $but_members_of^)? attr-dict `:` qualified(type($out)) `,` qualified(type($lse)) `,`
     qualified(type($target))
   }];
 }

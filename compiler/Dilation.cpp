@@ -149,7 +149,21 @@ bool solve(const Spec &spec, Dilation &dilation) {
   return largest > 1;
 }
 
+/// Whether a condition is false for queries and keys in no list of tokens.
+bool needsListed(const ExprRef &e) {
+  if (isBinary(e, Op::And))
+    return needsListed(e->args[0]) || needsListed(e->args[1]);
+  if (isBinary(e, Op::Or))
+    return needsListed(e->args[0]) && needsListed(e->args[1]);
+  return e->kind == ExprKind::Call && e->name == "global";
+}
+
 std::optional<Dilation> find(const Spec &spec, const ExprRef &e) {
+  if (isBinary(e, Op::Or)) {
+    if (needsListed(e->args[0]))
+      return find(spec, e->args[1]);
+    return needsListed(e->args[1]) ? find(spec, e->args[0]) : std::nullopt;
+  }
   if (isBinary(e, Op::And)) {
     auto found = find(spec, e->args[0]);
     return found ? found : find(spec, e->args[1]);

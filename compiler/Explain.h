@@ -8,6 +8,7 @@
 
 #include "compiler/Compiler.h"
 #include "dsl/Spec.h"
+#include "runtime/attn_abi.h"
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -24,17 +25,25 @@ struct Explanation {
   int64_t partialTiles = 0; ///< tiles computed with it
   int64_t skippedTiles = 0; ///< tiles not computed
   double flops = 0; ///< 2 (qk + value width) an allowed pair, over all heads
-  double bytes = 0; ///< Q, K, V read once and O written once, over all heads
+  double bytes = 0; ///< Q, K, V read once and O written once, over all heads,
+                    ///< and the parameters that are known
+  /// Partial tiles that turn out to hold no allowed pair, or only such: what
+  /// the analysis could not decide costs their masks and these pairs.
+  int64_t undecidedTiles = 0, undecidedPairs = 0;
   std::string plan; ///< as `--plan` takes it
   std::vector<std::string> reasons;
   std::vector<Diagnostic> diagnostics;
   bool ok() const { return diagnostics.empty(); }
 };
 
-/// Lengths are those of every sequence. Does not compile; time does not grow
-/// with the number of pairs.
+/// Lengths are those of every sequence. `values` (may be null) is a call of one
+/// sequence that holds the parameters' values, and those that `data` is null of
+/// are not known: what depends on them counts as partial, and lists of tokens
+/// as empty; `reasons` say so. Does not compile; time does not grow with the
+/// number of pairs.
 Explanation explain(const Spec &spec, const CompileOptions &options,
-                    int64_t qLen, int64_t kvLen);
+                    int64_t qLen, int64_t kvLen,
+                    const attn_call *values = nullptr);
 
 } // namespace attn
 

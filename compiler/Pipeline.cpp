@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/Pipeline.h"
 #include "compiler/Import.h"
+#include "compiler/Specialise.h"
 #include "compiler/Tile.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -78,11 +79,20 @@ private:
       facts.itemGroups = itemGroups(op, chosen).size();
       facts.itemHeads = chosen.heads;
       facts.itemRows = chosen.rows;
+      facts.globals = !listsOf(op.getMask()).empty();
+      facts.params.clear();
+      if (auto params = op.getParams())
+        for (auto param : params->getAsRange<ParameterAttr>())
+          facts.params.push_back({param.getFlags(), -1});
     }
     if (last == Stage::Plan)
       return true;
     if (failed(buildTilePrograms(*owned)) || failed(verify(*owned)))
       return false;
+    owned->walk([&](ExtremesOp op) {
+      if (op.getBlocks())
+        facts.params[op.getNumber()].summaryDim = int32_t(op.getDim());
+    });
     if (last == Stage::Tile)
       return true;
     if (failed(target.lowerTiles(*owned)))

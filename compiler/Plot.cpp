@@ -47,7 +47,8 @@ void TileMap::forEachAllowed(int64_t query,
 }
 
 TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
-                    int64_t qLen, int64_t kvLen, int64_t head) {
+                    int64_t qLen, int64_t kvLen, int64_t head,
+                    const attn_call *values) {
   TileMap map;
   auto variant = PlannedVariant::make(spec, options, map.diagnostics, nullptr);
   if (!variant)
@@ -69,7 +70,7 @@ TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
          llvm::formatv("at most {0:f0}", kMostTiles)});
     return map;
   }
-  TileWalk walk(op, *variant->target, qLen, kvLen);
+  TileWalk walk(op, *variant->target, qLen, kvLen, values);
   map.rowsOfTile = plan.rows;
   map.keysOfTile = plan.keys;
   map.headsOfTile = group.heads;
@@ -85,20 +86,34 @@ TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
       };
       const int64_t lo = firstFrom(item.row),
                     hi = firstFrom(item.row + item.count);
-      TileMap::Row row{{itemClass.residue + lo * step,
-                        itemClass.residue + (hi - 1) * step + 1},
-                       step,
-                       {}};
+      if (lo >= hi)
+        return; // a small tile may have no row of this head
+      auto queryOf = [&](int64_t number) {
+        return item.isListed ? item.queries[number] - walk.firstPosition()
+                             : itemClass.residue + number * step;
+      };
+      TileMap::Row row{{queryOf(lo), queryOf(hi - 1) + 1}, step, {}, {}};
+      if (item.isListed)
+        for (int64_t number = lo; number < hi; ++number)
+          row.listed.push_back(queryOf(number));
       map.skippedTiles += walk.tiles(item, [&](const TileWalk::Visit &visit) {
         const bool full = visit.kind == TileClass::Full;
         ++(full ? map.fullTiles : map.partialTiles);
         pairs += visit.pairs;
-        const KeyRange keys = item.positions(visit.keys);
-        row.tiles.push_back({{keys.lo, keys.hi}, full});
+        if (visit.listed.empty()) {
+          const KeyRange keys = item.positions(visit.keys);
+          row.tiles.push_back({{keys.lo, keys.hi}, full, {}});
+          return;
+        }
+        TileMap::Tile tile{{visit.keys.lo, visit.keys.hi}, full, {}};
+        for (int64_t key : visit.listed) {
+          if (tile.gathered.empty() || tile.gathered.back().hi != key)
+            tile.gathered.push_back({key, key});
+          ++tile.gathered.back().hi;
+        }
+        row.tiles.push_back(std::move(tile));
       });
-      // A small tile may have no row of this head.
-      if (lo < hi)
-        map.rows.push_back(std::move(row));
+      map.rows.push_back(std::move(row));
     });
   llvm::sort(map.rows, [](const TileMap::Row &a, const TileMap::Row &b) {
     return a.queries.lo < b.queries.lo;

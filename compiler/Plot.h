@@ -8,6 +8,7 @@
 
 #include "compiler/Compiler.h"
 #include "dsl/Spec.h"
+#include "runtime/attn_abi.h"
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,8 @@ public:
   struct Tile {
     Span keys;
     bool full; ///< computed without the mask
+    /// Of a tile of gathered keys: their positions, in runs. Else empty.
+    std::vector<Span> gathered{};
   };
   /// The tiles of one work item, by key. Where several heads share a tile's
   /// rows, the queries are those of the one head. An item of a dilated head has
@@ -37,6 +40,8 @@ public:
     Span queries;
     int64_t step; ///< from one query of the item to the next
     std::vector<Tile> tiles;
+    /// Of an item of queries at listed positions: those. Else empty.
+    std::vector<int64_t> listed;
   };
 
   std::vector<Diagnostic> diagnostics; ///< if any, there is nothing else
@@ -59,15 +64,17 @@ public:
 
 private:
   friend TileMap makeTileMap(const Spec &, const CompileOptions &, int64_t,
-                             int64_t, int64_t);
+                             int64_t, int64_t, const attn_call *);
   struct Source;
   std::shared_ptr<const Source> source;
 };
 
 /// Does not compile. `head` is one of the variant's query heads; lengths are at
 /// least 1. Refuses what has more tiles than a picture can show.
+/// `values` are as for `explain`; they have to outlive the map.
 TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
-                    int64_t qLen, int64_t kvLen, int64_t head);
+                    int64_t qLen, int64_t kvLen, int64_t head,
+                    const attn_call *values = nullptr);
 
 } // namespace attn
 

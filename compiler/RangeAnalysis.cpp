@@ -50,6 +50,8 @@ private:
   std::optional<Linear> integer(Operation *op);
   std::optional<Truth> condition(Operation *op);
   std::optional<Truth> compare(arith::CmpIOp op);
+  Linear element(int64_t number, StringRef name, bool isBool,
+                 ArrayRef<bool> inside, ValueRange at);
 
   Linear number(Value v) {
     auto it = numbers.find(v);
@@ -130,12 +132,38 @@ void Reader::visit(Operation *op) {
   }
 }
 
+/// An element of a parameter: one load, however often it is written.
+Linear Reader::element(int64_t param, StringRef name, bool isBool,
+                       ArrayRef<bool> inside, ValueRange at) {
+  Load load{param, name.str(), isBool, {}, {}};
+  load.inside.assign(inside.begin(), inside.end());
+  for (Value index : at) {
+    load.at.push_back(number(index));
+    load.vars |= load.at.back().vars();
+  }
+  auto same = llvm::find_if(mask.loads, [&](const Load &other) {
+    return other.number == param &&
+           llvm::equal(other.at, load.at,
+                       [](auto &a, auto &b) { return range::equal(a, b); });
+  });
+  const auto place = unsigned(same - mask.loads.begin());
+  const Bounds bounds = isBool ? Bounds{0, 1} : Bounds{INT32_MIN, INT32_MAX};
+  Linear l = range::load(place, load.at, bounds, load.name);
+  if (l.known && same == mask.loads.end())
+    mask.loads.push_back(std::move(load));
+  return l;
+}
+
 std::optional<Linear> Reader::integer(Operation *op) {
   auto operand = [&](unsigned i) { return number(op->getOperand(i)); };
   APInt value;
   if (matchPattern(op, m_ConstantInt(&value)))
     return Linear::of(value.getSExtValue());
   return TypeSwitch<Operation *, std::optional<Linear>>(op)
+      .Case([&](ParamOp param) {
+        return element(param.getNumber(), param.getName(), false,
+                       param.getInside(), param.getAt());
+      })
       .Case([&](arith::AddIOp) { return operand(0) + operand(1); })
       .Case([&](arith::SubIOp) { return operand(0) - operand(1); })
       .Case([&](arith::MulIOp) { return multiply(operand(0), operand(1)); })
@@ -182,11 +210,30 @@ std::optional<Linear> Reader::integer(Operation *op) {
 }
 
 std::optional<Truth> Reader::condition(Operation *op) {
+  auto isOne = [](const Linear &l) { return lessEqualZero(Linear::of(1) - l); };
   auto operand = [&](unsigned i) { return truthOf(op->getOperand(i)); };
   APInt value;
   if (matchPattern(op, m_ConstantInt(&value)))
     return truth(!value.isZero());
   return TypeSwitch<Operation *, std::optional<Truth>>(op)
+      .Case([&](ParamOp param) {
+        return std::optional(
+            isOne(element(param.getNumber(), param.getName(), true,
+                          param.getInside(), param.getAt())));
+      })
+      .Case([&](MemberOp member) {
+        // No list has a position before the first.
+        return std::optional(
+            both(isOne(element(member.getNumber(), member.getName(), true,
+                               {true, false},
+                               {member.getBatch(), member.getPosition()})),
+                 lessEqualZero(scaled(number(member.getPosition()), -1))));
+      })
+      .Case([&](CongruentOp congruent) {
+        return equalZero(
+            remainder(number(congruent.getK()) - number(congruent.getQ()),
+                      number(congruent.getStep())));
+      })
       .Case([&](arith::AndIOp) { return both(operand(0), operand(1)); })
       .Case([&](arith::OrIOp) { return either(operand(0), operand(1)); })
       .Case([&](arith::XOrIOp) { return exclusive(operand(0), operand(1)); })
@@ -288,7 +335,7 @@ KeyRange RangeAnalysis::hull(Rows rows, Scalars scalars) const {
 KeyRange RangeAnalysis::hullWithin(Rows rows, KeyRange keys,
                                    Scalars scalars) const {
   NumberOps ops;
-  Evaluator<NumberOps> e(ops, byVar(scalars));
+  Evaluator<NumberOps> e(ops, byVar(scalars), scalars.loads);
   e.lookAt({keys.lo, keys.hi});
   auto [lo, hi] =
       e.clamped(e.hull(mask->value.yes, {rows.qMin, rows.qMax, std::nullopt}));
@@ -297,7 +344,7 @@ KeyRange RangeAnalysis::hullWithin(Rows rows, KeyRange keys,
 
 KeyRange RangeAnalysis::inner(Rows rows, Scalars scalars) const {
   NumberOps ops;
-  Evaluator<NumberOps> e(ops, byVar(scalars));
+  Evaluator<NumberOps> e(ops, byVar(scalars), scalars.loads);
   auto [lo, hi] =
       e.clamped(e.clear(mask->value.no, {rows.qMin, rows.qMax, std::nullopt}));
   return {lo, hi};
@@ -310,11 +357,41 @@ TileClass RangeAnalysis::classify(Rows rows, KeyRange tile,
   if (first > last)
     return TileClass::Skip;
   NumberOps ops;
-  Evaluator<NumberOps> e(ops, byVar(scalars));
+  Evaluator<NumberOps> e(ops, byVar(scalars), scalars.loads);
   Evaluator<NumberOps>::Box box{rows.qMin, rows.qMax, {{first, last}}};
   if (!e.may(mask->value.yes, box))
     return TileClass::Skip;
   return e.may(mask->value.no, box) ? TileClass::Partial : TileClass::Full;
+}
+
+LoadRanges RangeAnalysis::loads(Rows rows, std::optional<KeyRange> keys,
+                                const Scalars &scalars,
+                                const ParamReader &reader) const {
+  NumberOps ops;
+  Evaluator<NumberOps> e(ops, byVar(scalars), scalars.loads);
+  Evaluator<NumberOps>::Box box{rows.qMin, rows.qMax, std::nullopt};
+  if (keys)
+    box.keys = {{keys->lo, keys->hi - 1}};
+  return e.evaluateLoads(
+      *mask, box,
+      [&](const Load &load, ArrayRef<int64_t> at) {
+        return reader.element(load.number, at);
+      },
+      [&](const Load &load, ArrayRef<int64_t> at, unsigned dim, int64_t last) {
+        return reader.extremes(load.number, at, dim, last);
+      });
+}
+
+SmallVector<std::pair<int64_t, unsigned>> RangeAnalysis::summedDims() const {
+  SmallVector<std::pair<int64_t, unsigned>> result;
+  constexpr VarSet pair = setOf(Var::Q) | setOf(Var::K);
+  for (const Load &load : mask->loads) {
+    auto varies = [&](const Linear &l) { return (l.vars() & pair) != 0; };
+    if ((load.vars & setOf(Var::K)) && llvm::count_if(load.at, varies) == 1)
+      result.push_back({load.number, unsigned(llvm::find_if(load.at, varies) -
+                                              load.at.begin())});
+  }
+  return result;
 }
 
 bool RangeAnalysis::alwaysTrue() const {

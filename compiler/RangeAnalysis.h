@@ -15,6 +15,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Region.h"
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -30,10 +31,18 @@ struct Rows {
   int64_t qMin, qMax;
 };
 
+/// The smallest and the largest value of each of a mask's loads, elements of
+/// parameters, by their number; nothing where that is not known.
+using LoadRanges =
+    llvm::SmallVector<std::optional<std::pair<int64_t, int64_t>>, 4>;
+using LoadValues =
+    llvm::SmallVector<std::optional<std::pair<mlir::Value, mlir::Value>>, 4>;
+
 /// What is the same for all pairs of a tile. b, h, g: entry of the batch, query
 /// head, key/value head.
 struct Scalars {
   int64_t b, h, g, qLen, kvLen;
+  LoadRanges loads{}; ///< of RangeAnalysis::loads
 };
 
 /// Keys [lo, hi); lo == hi if there are none.
@@ -55,6 +64,21 @@ struct RowValues {
 };
 struct ScalarValues {
   mlir::Value b, h, g, qLen, kvLen;
+  LoadValues loads{}; ///< of RangeAnalysis::emitLoads
+};
+
+/// Reads parameters' values for an analysis in numbers. Indices beyond a
+/// dimension are those of the nearest element.
+class ParamReader {
+public:
+  virtual ~ParamReader() = default;
+  /// An integer or bool element; nothing where the value is not known.
+  virtual std::optional<int64_t> element(int64_t param,
+                                         llvm::ArrayRef<int64_t> at) const = 0;
+  /// The range of the elements from at[dim] to `last` along a dimension.
+  virtual std::optional<std::pair<int64_t, int64_t>>
+  extremes(int64_t param, llvm::ArrayRef<int64_t> at, unsigned dim,
+           int64_t last) const = 0;
 };
 
 /// An immutable result: cheap to copy, independent of the IR it came from, safe
@@ -106,6 +130,24 @@ public:
   mlir::Value emitMust(mlir::OpBuilder &builder, mlir::Location loc,
                        RowValues rows, mlir::Value kMin, mlir::Value kMax,
                        ScalarValues scalars) const;
+
+  /// What the mask's loads may be for pairs of `rows` with any key, or with
+  /// those of a range; loads that `scalars` has already stay.
+  LoadRanges loads(Rows rows, std::optional<KeyRange> keys,
+                   const Scalars &scalars, const ParamReader &reader) const;
+  /// The same as `attn.param` and `attn.extremes`; kMin and kMax, both
+  /// inclusive, may be null.
+  LoadValues emitLoads(mlir::OpBuilder &builder, mlir::Location loc,
+                       RowValues rows, mlir::Value kMin, mlir::Value kMax,
+                       const ScalarValues &scalars) const;
+  /// Flat, for an op's operands: two values a load, those of its type where
+  /// nothing else is known; and back.
+  mlir::SmallVector<mlir::Value> flatten(mlir::OpBuilder &builder,
+                                         mlir::Location loc,
+                                         const LoadValues &loads) const;
+  static LoadValues unflatten(mlir::ValueRange flat);
+  /// Parameters of which a dimension is summed up over keys, and which.
+  llvm::SmallVector<std::pair<int64_t, unsigned>> summedDims() const;
 
   /// Known for every position and size.
   bool alwaysTrue() const;

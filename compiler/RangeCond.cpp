@@ -174,6 +174,7 @@ CondRef nonPositive(const Linear &l, bool &exact) {
       return nonPositive(linear, exact);
     }
     case Term::Kind::Rem:
+    case Term::Kind::Load:
       break;
     }
   }

@@ -6,6 +6,7 @@
 // tile inside a kernel, so whatever can fold does so here.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/AttnDialect.h"
 #include "compiler/RangeAnalysis.h"
 #include "compiler/RangeEval.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -96,10 +97,64 @@ struct Emitter {
 
   Emitter(OpBuilder &builder, Location loc, const ScalarValues &s)
       : ops(builder, loc),
-        evaluator(ops, {s.b, s.h, s.g, Value(), Value(), s.qLen, s.kvLen}) {}
+        evaluator(ops, {s.b, s.h, s.g, Value(), Value(), s.qLen, s.kvLen},
+                  s.loads) {}
 };
 
 } // namespace
+
+LoadValues RangeAnalysis::emitLoads(OpBuilder &b, Location loc, RowValues rows,
+                                    Value kMin, Value kMax,
+                                    const ScalarValues &scalars) const {
+  Emitter e(b, loc, scalars);
+  Evaluator<ValueOps>::Box box{rows.qMin, rows.qMax, std::nullopt};
+  if (kMin)
+    box.keys = {{kMin, kMax}};
+  auto stored = [&](const Load &load) {
+    return TypeAttr::get(load.isBool ? b.getI1Type() : b.getI32Type());
+  };
+  return e.evaluator.evaluateLoads(
+      *mask, box,
+      [&](const Load &load, ArrayRef<Value> at) -> std::optional<Value> {
+        return ParamOp::create(b, loc, b.getIndexType(),
+                               b.getI64IntegerAttr(load.number),
+                               b.getStringAttr(load.name), stored(load),
+                               b.getDenseBoolArrayAttr(load.inside), at);
+      },
+      [&](const Load &load, ArrayRef<Value> at, unsigned dim,
+          Value last) -> std::optional<std::pair<Value, Value>> {
+        // Keys are many: their blocks were summed up before.
+        UnitAttr blocks =
+            load.vars & setOf(Var::K) ? b.getUnitAttr() : UnitAttr();
+        auto op = ExtremesOp::create(
+            b, loc, b.getIndexType(), b.getIndexType(),
+            b.getI64IntegerAttr(load.number), b.getStringAttr(load.name),
+            stored(load), b.getI64IntegerAttr(dim), at, last, blocks);
+        return std::pair<Value, Value>(op.getMin(), op.getMax());
+      });
+}
+
+SmallVector<Value> RangeAnalysis::flatten(OpBuilder &b, Location loc,
+                                          const LoadValues &loads) const {
+  SmallVector<Value> flat;
+  for (auto [number, load] : llvm::enumerate(mask->loads)) {
+    if (number < loads.size() && loads[number]) {
+      flat.append({loads[number]->first, loads[number]->second});
+      continue;
+    }
+    for (int64_t end : {load.isBool ? int64_t(0) : int64_t(INT32_MIN),
+                        load.isBool ? int64_t(1) : int64_t(INT32_MAX)})
+      flat.push_back(arith::ConstantIndexOp::create(b, loc, end));
+  }
+  return flat;
+}
+
+LoadValues RangeAnalysis::unflatten(ValueRange flat) {
+  LoadValues loads;
+  for (size_t i = 0; i + 1 < flat.size(); i += 2)
+    loads.push_back({{flat[i], flat[i + 1]}});
+  return loads;
+}
 
 std::pair<Value, Value> RangeAnalysis::emitHull(OpBuilder &builder,
                                                 Location loc, RowValues rows,

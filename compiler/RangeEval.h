@@ -17,10 +17,21 @@
 
 namespace attn::range {
 
+/// An integer (or bool) element of a parameter that a mask reads.
+struct Load {
+  int64_t number; ///< of the parameter
+  std::string name;
+  bool isBool;
+  llvm::SmallVector<bool, 4> inside; ///< of each index: never beyond
+  llvm::SmallVector<Linear, 4> at;
+  VarSet vars = 0;
+};
+
 /// What analysis knows of a mask.
 struct Mask {
   Truth value;
   VarSet reads = 0;
+  std::vector<Load> loads; ///< each once; those that others need come first
   std::vector<std::string> open; ///< what was not understood, and where
 };
 
@@ -46,9 +57,21 @@ public:
     bool isAll() const { return !lo && !hi && !some; }
   };
 
-  /// `scalars`: by Var, those of Q and K unused.
-  Evaluator(Ops &ops, const std::array<Int, kVars> &scalars)
-      : ops(ops), scalars(scalars) {}
+  /// The smallest and the largest value of a load, where that is known.
+  using Range = std::optional<std::pair<Int, Int>>;
+  using Ranges = llvm::SmallVector<Range, 4>;
+
+  /// `scalars`: by Var, those of Q and K unused. `loads`: of Mask::loads, over
+  /// the rows (and keys) that are asked about.
+  Evaluator(Ops &ops, const std::array<Int, kVars> &scalars, Ranges loads)
+      : ops(ops), scalars(scalars), loads(std::move(loads)) {}
+
+  /// The loads of a mask over a box, but for those that are known already.
+  /// `element(load, at)` reads one, `extremes(load, at, dim, last)` gives the
+  /// range of those along a dimension; both may give nothing.
+  template <typename Element, typename Extremes>
+  Ranges evaluateLoads(const Mask &mask, const Box &box, Element element,
+                       Extremes extremes);
 
   /// Whether the condition may hold for some pair of the box.
   Bool may(const CondRef &cond, const Box &box);
@@ -92,8 +115,37 @@ private:
 
   Ops &ops;
   std::array<Int, kVars> scalars;
+  Ranges loads;
   std::optional<std::pair<Int, Int>> window;
 };
+
+template <typename Ops>
+template <typename Element, typename Extremes>
+auto Evaluator<Ops>::evaluateLoads(const Mask &mask, const Box &box,
+                                   Element element, Extremes extremes)
+    -> Ranges {
+  constexpr VarSet pair = setOf(Var::Q) | setOf(Var::K);
+  loads.resize(mask.loads.size());
+  for (auto [number, load] : llvm::enumerate(mask.loads)) {
+    if (loads[number] || ((load.vars & setOf(Var::K)) && !box.keys))
+      continue;
+    llvm::SmallVector<Int, 4> at;
+    llvm::SmallVector<unsigned, 4> varying;
+    for (auto [dim, index] : llvm::enumerate(load.at)) {
+      at.push_back(bound(index, false, box));
+      if (index.vars() & pair)
+        varying.push_back(dim);
+    }
+    if (varying.empty()) {
+      if (std::optional<Int> value = element(load, at))
+        loads[number] = {*value, *value};
+    } else if (varying.size() == 1) {
+      unsigned dim = varying.front();
+      loads[number] = extremes(load, at, dim, bound(load.at[dim], true, box));
+    }
+  }
+  return loads;
+}
 
 //===----------------------------------------------------------------------===//
 // Ranges of integers
@@ -140,6 +192,11 @@ auto Evaluator<Ops>::bound(const Linear &l, bool upper, const Box &box) -> Int {
 template <typename Ops>
 auto Evaluator<Ops>::termBound(const Term &t, bool upper, const Box &box)
     -> Int {
+  if (t.kind == Term::Kind::Load) {
+    if (t.load < loads.size() && loads[t.load])
+      return upper ? loads[t.load]->second : loads[t.load]->first;
+    return ops.constant(upper ? t.bounds->hi : t.bounds->lo);
+  }
   // Without a range of keys there is nothing to gain from evaluating.
   if ((t.vars & setOf(Var::K)) && !box.keys)
     return ops.constant(upper ? t.bounds->hi : t.bounds->lo);
@@ -154,12 +211,15 @@ auto Evaluator<Ops>::termBound(const Term &t, bool upper, const Box &box)
     return ops.max(bound(t.a, upper, box), bound(t.b, upper, box));
   case Term::Kind::Select: {
     Int a = bound(t.a, upper, box), b = bound(t.b, upper, box);
-    if (t.isUniformSelect())
+    // (What was not loaded may be open.)
+    if (t.isUniformSelect() && !t.hasLoads)
       return ops.select(may(t.when.yes, box), a, b);
     Int any = upper ? ops.max(a, b) : ops.min(a, b);
     return ops.select(may(t.when.no, box),
                       ops.select(may(t.when.yes, box), any, b), a);
   }
+  case Term::Kind::Load:
+    break;
   case Term::Kind::Rem: {
     // While the quotient is one and the same the remainder grows with the
     // dividend; else it may be anything the signs allow.

@@ -56,13 +56,27 @@ bool equal(const TermRef &a, const TermRef &b) {
   case Term::Kind::Select:
     return equal(a->b, b->b) && equal(a->when.yes, b->when.yes) &&
            equal(a->when.no, b->when.no);
+  case Term::Kind::Load:
+    return a->load == b->load;
   }
   return false;
+}
+
+bool hasLoads(const Linear &l) {
+  return llvm::any_of(l.terms, [](auto &t) { return t.second->hasLoads; });
+}
+
+bool hasLoads(const CondRef &c) {
+  return c && (hasLoads(c->atom) || llvm::any_of(c->children, [](auto &child) {
+                 return hasLoads(child);
+               }));
 }
 
 Linear fromTerm(Term t) {
   t.vars = t.a.vars() | t.b.vars();
   t.size = 1 + t.a.size() + t.b.size();
+  t.hasLoads = t.kind == Term::Kind::Load || hasLoads(t.a) || hasLoads(t.b) ||
+               hasLoads(t.when.yes) || hasLoads(t.when.no);
   for (const Linear *part : {&t.a, &t.b})
     t.exact &= part->known && llvm::all_of(part->terms, [](auto &inner) {
                  return inner.second->exact;
@@ -105,6 +119,16 @@ Linear fromTerm(Term t) {
       t.bounds = {std::max(a->lo, b->lo), std::max(a->hi, b->hi)};
     else
       t.bounds = {std::min(a->lo, b->lo), std::max(a->hi, b->hi)};
+    break;
+  case Term::Kind::Load:
+    for (const Linear &index : t.at) {
+      if (!index.known)
+        return Linear::unknown();
+      t.vars |= index.vars();
+      t.size += index.size();
+      t.exact &= llvm::all_of(index.terms,
+                              [](auto &inner) { return inner.second->exact; });
+    }
     break;
   }
   Linear l;
@@ -374,6 +398,20 @@ Linear select(const Truth &c, const Linear &a, const Linear &b) {
   return fromTerm(std::move(t));
 }
 
+Linear load(unsigned number, llvm::ArrayRef<Linear> at, Bounds bounds,
+            const std::string &name) {
+  Term t{Term::Kind::Load};
+  t.load = number;
+  t.at.assign(at.begin(), at.end());
+  t.bounds = bounds;
+  t.text = name;
+  for (auto [i, index] : llvm::enumerate(at))
+    t.text += (i ? ", " : "[") + print(index);
+  if (!at.empty())
+    t.text += "]";
+  return fromTerm(std::move(t));
+}
+
 bool Term::isUniformSelect() const {
   constexpr VarSet pair = setOf(Var::Q) | setOf(Var::K);
   return kind == Kind::Select && when.exact && bounds &&
@@ -419,6 +457,8 @@ std::string print(const Term &t) {
     return call("max");
   case Term::Kind::Select:
     return call("either");
+  case Term::Kind::Load:
+    return t.text;
   }
   return {};
 }

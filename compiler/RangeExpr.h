@@ -108,19 +108,28 @@ Linear remainder(const Linear &a, const Linear &b);
 Linear minOf(const Linear &a, const Linear &b);
 Linear maxOf(const Linear &a, const Linear &b);
 Linear select(const Truth &c, const Linear &a, const Linear &b);
+/// An element of a parameter, with the bounds of its type. Unknown where an
+/// index is.
+Linear load(unsigned number, llvm::ArrayRef<Linear> at, Bounds bounds,
+            const std::string &name);
 
 /// A non-linear part of an integer.
 struct Term {
-  enum class Kind { FloorDiv, TruncDiv, Rem, Min, Max, Select };
+  enum class Kind { FloorDiv, TruncDiv, Rem, Min, Max, Select, Load };
   Kind kind;
   Linear a{}, b{};     ///< the dividend; or the two alternatives
   int64_t divisor = 1; ///< > 1
   Truth when{};        ///< of Select: picks `a`
+  unsigned load = 0;   ///< of Load: its number in Mask::loads
+  /// Of Load: the indices, and how it is printed.
+  llvm::SmallVector<Linear, 1> at{};
+  std::string text{};
   VarSet vars = 0;
   std::optional<Bounds> bounds{}; ///< always, but of Min, Max and Select
   unsigned pieces = 1, size = 1;
   /// Nothing in it was left open: equal text means equal values.
   bool exact = true;
+  bool hasLoads = false; ///< it or a part of it is a Load
 
   /// A selection that is the same for every pair of a call and whose
   /// alternatives do not depend on the key: a value, not a case to split.

@@ -11,10 +11,12 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/Tile.h"
 #include "compiler/RangeAnalysis.h"
+#include "compiler/Specialise.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include <limits>
+#include <map>
 
 using namespace mlir;
 
@@ -69,11 +71,17 @@ SmallVector<ItemGroup> itemGroups(AttentionOp op, const Plan &plan) {
 
 namespace {
 
+/// Keys of a tile: `count` from position `key` on, as far apart as the item's
+/// dilation; or those at listed positions.
+struct KeyTile {
+  Value key, count, listed;
+};
+
 class TileBuilder {
 public:
   explicit TileBuilder(AttentionOp op)
-      : op(op), b(op.getLoc(), op), plan(toPlan(*op.getPlan())),
-        mask(RangeAnalysis::analyse(op.getMask())) {}
+      : op(op), b(op.getLoc(), op), plan(toPlan(*op.getPlan())), parts(op),
+        lists(parts.lists) {}
 
   void run();
 
@@ -97,30 +105,42 @@ private:
   Value lookUp(Value group, llvm::function_ref<int64_t(int64_t)> value,
                int64_t groups);
   Value remainder(Value x, Value d);
+  Value quotientUp(Value x, Value d);
   void item(Value item);
-  void rows();
+  void whenAny(Value left, llvm::function_ref<void()> body);
+  void queries();
+  void listedQueries();
+  SmallVector<Value> start(Value listed);
+  void store(ValueRange state, Value listed);
   /// The position of key number `number` of the item's class.
   Value keyPosition(Value number) {
-    return dilated ? fold<arith::AddIOp>(fold<arith::MulIOp>(number, dilation),
-                                         firstKey)
-                   : number;
+    return dilation ? fold<arith::AddIOp>(fold<arith::MulIOp>(number, dilation),
+                                          firstKey)
+                    : number;
   }
-  SmallVector<Value> step(ValueRange state, Value key, Value count,
-                          bool masked);
-  SmallVector<Value> classified(ValueRange state, Value key, Value end,
-                                Value count);
-  Value conditional(Value condition, ValueRange state,
-                    llvm::function_ref<SmallVector<Value>()> then,
-                    llvm::function_ref<SmallVector<Value>()> otherwise,
-                    SmallVector<Value> &results);
+  std::pair<Value, Value> hull(const PartMask &part);
+  SmallVector<Value> dense(ValueRange state, const PartMask &part, Value first,
+                           Value end);
+  SmallVector<Value> gathered(ValueRange state, Value from, Value to);
+  SmallVector<Value> step(ValueRange state, const KeyTile &keys, Region *mask,
+                          ValueRange loads);
+  SmallVector<Value> classified(ValueRange state, const KeyTile &keys,
+                                Value last, const PartMask &part,
+                                const LoadValues &itemLoads);
+  SmallVector<Value>
+  conditional(Value condition, ValueRange state,
+              llvm::function_ref<SmallVector<Value>()> then,
+              llvm::function_ref<SmallVector<Value>()> otherwise);
 
   AttentionOp op;
   ImplicitLocOpBuilder b;
   Plan plan;
-  RangeAnalysis mask;
+  MaskParts parts;
+  ArrayRef<int64_t> lists; ///< of tokens, that the mask asks about
   // Of the work item.
   Value batch, group, row, head, kvHead, heads, qLen, kvLen, count, shift;
-  bool dilated = false;
+  Value queryShift;        ///< the position of query 0
+  Value firstListed;       ///< number of its first query at a listed position
   Value residue, dilation; ///< of the item's queries; null unless dilated
   Value firstKey;          ///< the first key of their class
   Value q, kOperand, vOperand;
@@ -144,21 +164,24 @@ Value TileBuilder::lookUp(Value at, llvm::function_ref<int64_t(int64_t)> value,
   return TableOp::create(b, values, at);
 }
 
-SmallVector<Value> TileBuilder::step(ValueRange state, Value key,
-                                     Value keyCount, bool masked) {
-  key = keyPosition(key);
-  Value k = LoadKeysOp::create(b, tile(plan.keys, op.getQkDim()), kOperand,
-                               batch, kvHead, key, keyCount, dilation);
-  Value v = LoadKeysOp::create(b, tile(plan.keys, op.getValueDim()), vOperand,
-                               batch, kvHead, key, keyCount, dilation);
-  auto scores = ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch,
-                                 kvHead, head, row, count, heads, shift, key,
-                                 keyCount, qLen, kvLen, dilation);
+SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
+                                     Region *mask, ValueRange loads) {
+  Value stepBy = keys.listed ? Value() : dilation;
+  auto load = [&](int64_t width, Value from) {
+    return LoadKeysOp::create(b, tile(plan.keys, width), from, batch, kvHead,
+                              keys.key, keys.count, stepBy, keys.listed);
+  };
+  Value k = load(op.getQkDim(), kOperand);
+  Value v = load(op.getValueDim(), vOperand);
+  auto scores =
+      ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch, kvHead, head,
+                       row, count, heads, shift, keys.key, keys.count, qLen,
+                       kvLen, stepBy, mask ? loads : ValueRange());
   IRMapping scoreMapping;
   op.getScore().cloneInto(&scores.getScore(), scoreMapping);
-  if (masked) {
+  if (mask) {
     IRMapping mapping;
-    op.getMask().cloneInto(&scores.getMask(), mapping);
+    mask->cloneInto(&scores.getMask(), mapping);
   }
   auto softmax = SoftmaxOp::create(b, scores.getType(), state[0].getType(),
                                    state[1].getType(), state[0].getType(),
@@ -168,15 +191,12 @@ SmallVector<Value> TileBuilder::step(ValueRange state, Value key,
   return {softmax.getNewMax(), softmax.getNewSum(), acc};
 }
 
-Value TileBuilder::conditional(
-    Value condition, ValueRange state,
-    llvm::function_ref<SmallVector<Value>()> then,
-    llvm::function_ref<SmallVector<Value>()> otherwise,
-    SmallVector<Value> &results) {
-  if (auto known = getConstantIntValue(condition)) {
-    results = *known ? then() : otherwise();
-    return {};
-  }
+SmallVector<Value>
+TileBuilder::conditional(Value condition, ValueRange state,
+                         llvm::function_ref<SmallVector<Value>()> then,
+                         llvm::function_ref<SmallVector<Value>()> otherwise) {
+  if (auto known = getConstantIntValue(condition))
+    return *known ? then() : otherwise();
   auto ifOp = scf::IfOp::create(b, TypeRange(state), condition,
                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
@@ -184,29 +204,34 @@ Value TileBuilder::conditional(
   scf::YieldOp::create(b, then());
   b.setInsertionPointToStart(ifOp.elseBlock());
   scf::YieldOp::create(b, otherwise());
-  results.assign(ifOp.getResults().begin(), ifOp.getResults().end());
-  return {};
+  return ifOp.getResults();
 }
 
-/// A tile of keys: left out, done without the mask, or done with it.
-SmallVector<Value> TileBuilder::classified(ValueRange state, Value key,
-                                           Value end, Value keyCount) {
-  Value last = fold<arith::SubIOp>(end, constant(1));
-  Value from = keyPosition(key), to = keyPosition(last);
-  Value may = mask.emitMay(b, b.getLoc(), positions, from, to, scalars);
-  Value must = mask.emitMust(b, b.getLoc(), positions, from, to, scalars);
-  SmallVector<Value> results;
-  conditional(
+/// A tile of keys between positions keys.key and `last`: left out, done without
+/// the mask, or done with it.
+SmallVector<Value> TileBuilder::classified(ValueRange state,
+                                           const KeyTile &keys, Value last,
+                                           const PartMask &part,
+                                           const LoadValues &itemLoads) {
+  ScalarValues known = scalars;
+  known.loads = itemLoads;
+  known.loads =
+      part.analysis.emitLoads(b, b.getLoc(), positions, keys.key, last, known);
+  Value may =
+      part.analysis.emitMay(b, b.getLoc(), positions, keys.key, last, known);
+  Value must =
+      part.analysis.emitMust(b, b.getLoc(), positions, keys.key, last, known);
+  return conditional(
       may, state,
       [&] {
-        SmallVector<Value> inner;
-        conditional(
-            must, state, [&] { return step(state, key, keyCount, false); },
-            [&] { return step(state, key, keyCount, true); }, inner);
-        return inner;
+        return conditional(
+            must, state, [&] { return step(state, keys, nullptr, {}); },
+            [&] {
+              return step(state, keys, part.region.get(),
+                          part.analysis.flatten(b, b.getLoc(), known.loads));
+            });
       },
-      [&] { return SmallVector<Value>(state); }, results);
-  return results;
+      [&] { return SmallVector<Value>(state); });
 }
 
 /// Of division by a positive number, not negative itself.
@@ -215,74 +240,190 @@ Value TileBuilder::remainder(Value x, Value d) {
       fold<arith::AddIOp>(fold<arith::RemSIOp>(x, d), d), d);
 }
 
-void TileBuilder::rows() {
-  shift = op.getAlign() == Alignment::TopLeft
-              ? constant(0)
-              : fold<arith::SubIOp>(kvLen, qLen);
+/// Of x, not below -d, by a positive number.
+Value TileBuilder::quotientUp(Value x, Value d) {
+  return fold<arith::DivSIOp>(
+      fold<arith::AddIOp>(x, fold<arith::SubIOp>(d, constant(1))), d);
+}
+
+/// The numbers of the keys, in the item's class, that its rows may see.
+std::pair<Value, Value> TileBuilder::hull(const PartMask &part) {
+  ScalarValues known = scalars;
+  known.loads =
+      part.analysis.emitLoads(b, b.getLoc(), positions, {}, {}, known);
+  auto [lo, hi] = part.analysis.emitHull(b, b.getLoc(), positions, known);
+  if (!dilation)
+    return {lo, hi};
+  // Of the first key at or after each end.
+  return {quotientUp(fold<arith::SubIOp>(lo, firstKey), dilation),
+          quotientUp(fold<arith::SubIOp>(hi, firstKey), dilation)};
+}
+
+/// Keys number `first` to `end - 1` of the class, in tiles.
+SmallVector<Value> TileBuilder::dense(ValueRange state, const PartMask &part,
+                                      Value first, Value end) {
+  ScalarValues known = scalars;
+  known.loads =
+      part.analysis.emitLoads(b, b.getLoc(), positions, {}, {}, known);
+  Value stepBy = constant(plan.keys);
+  auto loop = scf::ForOp::create(b, first, end, stepBy, state);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value number = loop.getInductionVar();
+  Value tileEnd =
+      fold<arith::MinSIOp>(fold<arith::AddIOp>(number, stepBy), end);
+  KeyTile keys{keyPosition(number), fold<arith::SubIOp>(tileEnd, number), {}};
+  Value last = keyPosition(fold<arith::SubIOp>(tileEnd, constant(1)));
+  scf::YieldOp::create(
+      b, classified(loop.getRegionIterArgs(), keys, last, part, known.loads));
+  return loop.getResults();
+}
+
+/// Keys at listed positions, but for those that the dense loop visits: those of
+/// the class in [from, to).
+SmallVector<Value> TileBuilder::gathered(ValueRange state, Value from,
+                                         Value to) {
+  const PartMask &part = parts.gathered;
+  if (part.analysis.alwaysFalse())
+    return state;
+  ScalarValues known = scalars;
+  known.loads =
+      part.analysis.emitLoads(b, b.getLoc(), positions, {}, {}, known);
+  Value stepBy = constant(plan.keys), zero = constant(0), one = constant(1);
+  Value listed = ListedOp::create(b, batch, Value());
+  auto loop = scf::ForOp::create(b, zero, listed, stepBy, state);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value first = loop.getInductionVar();
+  Value end = fold<arith::MinSIOp>(fold<arith::AddIOp>(first, stepBy), listed);
+  auto pick = PickOp::create(b, PositionsType::get(b.getContext(), plan.keys),
+                             b.getIndexType(), batch, first, end,
+                             ValueRange{from, to, dilation ? dilation : one});
+  Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
+                                    pick.getCount(), zero);
+  ValueRange before = loop.getRegionIterArgs();
+  scf::YieldOp::create(
+      b, conditional(
+             any, before,
+             [&] {
+               Value picked = pick.getPositions();
+               Value key = PositionOp::create(b, picked, zero);
+               Value last = PositionOp::create(
+                   b, picked, fold<arith::SubIOp>(pick.getCount(), one));
+               return classified(before, {key, pick.getCount(), picked}, last,
+                                 part, known.loads);
+             },
+             [&] { return SmallVector<Value>(before); }));
+  return loop.getResults();
+}
+
+/// The item's rows, and the state of their softmax before any key.
+SmallVector<Value> TileBuilder::start(Value listed) {
+  SmallVector<Value> itsClass;
+  if (dilation)
+    itsClass = {residue, dilation};
+  q = LoadRowsOp::create(b, tile(plan.rows, op.getQkDim()), operand(Operand::Q),
+                         batch, head, row, count, heads, itsClass, listed,
+                         listed ? shift : Value(), op.getScaleAttr());
+  kOperand = operand(Operand::K);
+  vOperand = operand(Operand::V);
+  scalars = {batch, head, kvHead, qLen, kvLen};
+  TileType column = tile(plan.rows, 1);
+  Value acc = fill(0, tile(plan.rows, op.getValueDim()));
+  if (op.getSink().empty())
+    return {fill(-std::numeric_limits<float>::infinity(), column),
+            fill(0, column), acc};
+  auto sink = SinkOp::create(b, column, column, batch, kvHead, head, row, heads,
+                             qLen, kvLen);
+  IRMapping mapping;
+  op.getSink().cloneInto(&sink.getLogit(), mapping);
+  return {sink.getMax(), sink.getSum(), acc};
+}
+
+void TileBuilder::store(ValueRange state, Value listed) {
+  SmallVector<Value> itsClass;
+  if (dilation)
+    itsClass = {residue, dilation};
+  auto finish = FinishOp::create(b, state[2].getType(), state[0].getType(),
+                                 state[2], state[0], state[1]);
+  const bool others = !lists.empty() && !listed;
+  StoreRowsOp::create(b, finish.getOut(), finish.getLse(), operand(Operand::O),
+                      batch, head, row, count, heads, itsClass, listed,
+                      others || listed ? queryShift : Value(),
+                      others ? b.getDenseI64ArrayAttr(lists)
+                             : DenseI64ArrayAttr());
+}
+
+/// A tile of rows, whatever their queries; those at listed positions, which may
+/// see more, are not stored.
+void TileBuilder::queries() {
   Value lastRow =
       fold<arith::SubIOp>(fold<arith::AddIOp>(row, count), constant(1));
-  SmallVector<Value> itsClass;
-  if (dilated) {
+  shift = queryShift;
+  if (dilation) {
     // Within a class queries and keys are numbered densely.
-    itsClass = {residue, dilation};
     shift = fold<arith::AddIOp>(shift, residue);
     firstKey = remainder(shift, dilation);
   }
   auto position = [&](Value r) {
     Value query = fold<arith::DivSIOp>(r, heads);
-    if (dilated)
+    if (dilation)
       query = fold<arith::MulIOp>(query, dilation);
     return fold<arith::AddIOp>(query, shift);
   };
   positions = {position(row), position(lastRow)};
-  scalars = {batch, head, kvHead, qLen, kvLen};
+  SmallVector<Value> state = start({});
+  // Keys at listed positions do not widen the dense loop: they are gathered.
+  auto [lo, hi] = hull(parts.denseHull);
+  Value step = constant(plan.keys);
+  Value first = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step), step);
+  state = dense(state, parts.dense, first, hi);
+  if (!lists.empty())
+    state = gathered(state, keyPosition(first), keyPosition(hi));
+  store(state, {});
+}
 
-  q = LoadRowsOp::create(b, tile(plan.rows, op.getQkDim()), operand(Operand::Q),
-                         batch, head, row, count, heads, itsClass,
-                         op.getScaleAttr());
-  kOperand = operand(Operand::K);
-  vOperand = operand(Operand::V);
-  const float infinity = std::numeric_limits<float>::infinity();
-  SmallVector<Value> state = {fill(-infinity, tile(plan.rows, 1)),
-                              fill(0, tile(plan.rows, 1)),
-                              fill(0, tile(plan.rows, op.getValueDim()))};
+/// A tile of rows whose queries are at listed positions.
+void TileBuilder::listedQueries() {
+  dilation = residue = {};
+  shift = queryShift;
+  Value one = constant(1);
+  auto query = [&](Value r) {
+    return fold<arith::AddIOp>(firstListed, fold<arith::DivSIOp>(r, heads));
+  };
+  Value first = query(row);
+  Value last = query(fold<arith::SubIOp>(fold<arith::AddIOp>(row, count), one));
+  auto pick = PickOp::create(b, PositionsType::get(b.getContext(), plan.rows),
+                             b.getIndexType(), batch, first,
+                             fold<arith::AddIOp>(last, one), ValueRange());
+  Value picked = pick.getPositions();
+  positions = {PositionOp::create(b, picked, constant(0)),
+               PositionOp::create(b, picked, fold<arith::SubIOp>(last, first))};
+  SmallVector<Value> state = start(picked);
+  auto [lo, hi] = hull(parts.listed);
+  Value step = constant(plan.keys);
+  Value from = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step), step);
+  store(dense(state, parts.listed, from, hi), picked);
+}
 
-  Value lo, hi;
-  std::tie(lo, hi) = mask.emitHull(b, b.getLoc(), positions, scalars);
-  if (dilated) {
-    // Numbers of the first key at or after each end.
-    auto number = [&](Value end) {
-      Value beyond = fold<arith::SubIOp>(
-          fold<arith::AddIOp>(end, fold<arith::SubIOp>(dilation, constant(1))),
-          firstKey);
-      return fold<arith::DivSIOp>(beyond, dilation);
-    };
-    lo = number(lo), hi = number(hi);
-  }
-  Value step0 = constant(plan.keys);
-  Value first = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step0), step0);
-  auto loop = scf::ForOp::create(b, first, hi, step0, state);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value key = loop.getInductionVar();
-    Value end = fold<arith::MinSIOp>(fold<arith::AddIOp>(key, step0), hi);
-    Value keyCount = fold<arith::SubIOp>(end, key);
-    scf::YieldOp::create(
-        b, classified(loop.getRegionIterArgs(), key, end, keyCount));
-  }
-  auto done = loop.getResults();
-  auto finish = FinishOp::create(b, done[2].getType(), done[0].getType(),
-                                 done[2], done[0], done[1]);
-  StoreRowsOp::create(b, finish.getOut(), finish.getLse(), operand(Operand::O),
-                      batch, head, row, count, heads, itsClass);
+void TileBuilder::whenAny(Value left, llvm::function_ref<void()> body) {
+  // There are as many tiles as the longest sequence needs.
+  count = fold<arith::MinSIOp>(left, constant(plan.rows));
+  Value any =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, left, constant(0));
+  auto ifOp = scf::IfOp::create(b, any, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  body();
 }
 
 void TileBuilder::item(Value number) {
   SmallVector<ItemGroup> groups = itemGroups(op, plan);
-  auto itemOp = ItemOp::create(b, number, b.getI64IntegerAttr(groups.size()),
-                               b.getI64IntegerAttr(plan.heads),
-                               b.getI64IntegerAttr(plan.rows));
+  mlir::Type index = b.getIndexType();
+  auto itemOp = ItemOp::create(
+      b, index, index, index, lists.empty() ? mlir::Type() : b.getI1Type(),
+      number, b.getI64IntegerAttr(groups.size()),
+      b.getI64IntegerAttr(plan.heads), b.getI64IntegerAttr(plan.rows));
   batch = itemOp.getBatch(), group = itemOp.getGroup(), row = itemOp.getRow();
   int64_t n = groups.size();
   auto ofGroup = [&](auto value) {
@@ -293,27 +434,38 @@ void TileBuilder::item(Value number) {
   kvHead = ofGroup([](const ItemGroup &g) { return g.heads.kvHead; });
   qLen = LengthOp::create(b, Operand::Q, batch);
   kvLen = LengthOp::create(b, Operand::K, batch);
-  Value queries = qLen;
-  dilated = llvm::any_of(
-      groups, [](const ItemGroup &g) { return g.heads.dilation > 1; });
-  if (dilated) {
+  queryShift = op.getAlign() == Alignment::TopLeft
+                   ? constant(0)
+                   : fold<arith::SubIOp>(kvLen, qLen);
+  Value own = qLen;
+  if (llvm::any_of(groups,
+                   [](const ItemGroup &g) { return g.heads.dilation > 1; })) {
     dilation = ofGroup([](const ItemGroup &g) { return g.heads.dilation; });
     residue = ofGroup([](const ItemGroup &g) { return g.residue; });
-    // Those of its class: (q_len - residue) / dilation, rounded up.
-    queries = fold<arith::DivSIOp>(
-        fold<arith::AddIOp>(fold<arith::SubIOp>(qLen, residue),
-                            fold<arith::SubIOp>(dilation, constant(1))),
-        dilation);
+    own = quotientUp(fold<arith::SubIOp>(qLen, residue), dilation);
   }
-  Value left = fold<arith::SubIOp>(fold<arith::MulIOp>(queries, heads), row);
-  count = fold<arith::MinSIOp>(left, constant(plan.rows));
-  // There are as many tiles as the longest sequence needs.
-  Value any =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, left, constant(0));
-  auto ifOp = scf::IfOp::create(b, any, /*withElseRegion=*/false);
+  auto rowsLeft = [&](Value queries) {
+    return fold<arith::SubIOp>(fold<arith::MulIOp>(queries, heads), row);
+  };
+  if (lists.empty())
+    return whenAny(rowsLeft(own), [&] { queries(); });
+  auto ifOp = scf::IfOp::create(b, itemOp.getOfGlobals(),
+                                /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  whenAny(rowsLeft(own), [&] { queries(); });
   b.setInsertionPointToStart(ifOp.thenBlock());
-  rows();
+  firstListed = ListedOp::create(b, batch, queryShift);
+  Value lastListed =
+      ListedOp::create(b, batch, fold<arith::AddIOp>(queryShift, qLen));
+  Value listed = fold<arith::SubIOp>(lastListed, firstListed);
+  // Of the classes of a dilated group, the first does all of them.
+  if (residue)
+    listed = b.createOrFold<arith::SelectOp>(
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, residue,
+                              constant(0)),
+        listed, constant(0));
+  whenAny(rowsLeft(listed), [&] { listedQueries(); });
 }
 
 void TileBuilder::run() {
@@ -323,6 +475,15 @@ void TileBuilder::run() {
   Block *body = b.createBlock(&kernel.getBody());
   Value number = body->addArgument(b.getIndexType(), b.getLoc());
   item(number);
+  // Blocks sum up one dimension of a parameter; along another, elements are
+  // looked at one by one.
+  std::map<int64_t, int64_t> summed;
+  kernel.walk([&](ExtremesOp extremes) {
+    if (extremes.getBlocks() &&
+        summed.try_emplace(extremes.getNumber(), extremes.getDim())
+                .first->second != int64_t(extremes.getDim()))
+      extremes.setBlocks(false);
+  });
   b.setInsertionPointAfter(kernel);
   op.erase();
 }

@@ -47,19 +47,22 @@ PlannedVariant::make(const Spec &spec, const CompileOptions &options,
 }
 
 TileWalk::TileWalk(AttentionOp op, const TargetInfo &target, int64_t qLen,
-                   int64_t kvLen)
+                   int64_t kvLen, const attn_call *call)
     : op(op), plan(toPlan(*op.getPlan())),
-      mask(RangeAnalysis::analyse(op.getMask())), lanes(target.lanes),
-      qLen(qLen), kvLen(kvLen),
+      parts(std::make_shared<const MaskParts>(op)), values(op, call),
+      lanes(target.lanes), qLen(qLen), kvLen(kvLen),
       shift(op.getAlign() == Alignment::TopLeft ? 0 : kvLen - qLen) {}
 
+int64_t TileWalk::positionOf(const Item &item, int64_t row) const {
+  const int64_t heads = item.group.heads.heads;
+  if (item.isListed)
+    return item.queries[(item.row + row) / heads];
+  return (item.row + row) / heads * item.step() + item.group.residue + shift;
+}
+
 Rows TileWalk::rowsOf(const Item &item, int64_t first, int64_t last) const {
-  last = std::min(last, item.count - 1);
-  auto position = [&](int64_t row) {
-    return (item.row + row) / item.group.heads.heads * item.step() +
-           item.group.residue + shift;
-  };
-  return {position(first), position(last)};
+  return {positionOf(item, first),
+          positionOf(item, std::min(last, item.count - 1))};
 }
 
 TileWalk::Item TileWalk::itemOf(const ItemGroup &group) const {
@@ -73,12 +76,31 @@ TileWalk::Item TileWalk::itemOf(const ItemGroup &group) const {
 
 void TileWalk::items(const ItemGroup &group,
                      llvm::function_ref<void(const Item &)> body) const {
+  auto tiles = [&](Item item, int64_t rows) {
+    for (item.row = 0; item.row < rows; item.row += plan.rows) {
+      item.count = std::min(plan.rows, rows - item.row);
+      body(item);
+    }
+  };
   Item item = itemOf(group);
-  const int64_t rows = group.rows(qLen);
-  for (item.row = 0; item.row < rows; item.row += plan.rows) {
-    item.count = std::min(plan.rows, rows - item.row);
-    body(item);
-  }
+  tiles(item, group.rows(qLen));
+  if (parts->lists.empty() || group.residue != 0)
+    return;
+  item.isListed = true;
+  item.firstKey = 0;
+  item.queries = values.listedWithin(shift, shift + qLen);
+  tiles(item, int64_t(item.queries.size()) * group.heads.heads);
+}
+
+Scalars TileWalk::known(const RangeAnalysis &analysis, Rows rows,
+                        std::optional<KeyRange> keys, Scalars scalars) const {
+  scalars.loads = analysis.loads(rows, keys, scalars, values);
+  return scalars;
+}
+
+TileClass TileWalk::classify(const RangeAnalysis &analysis, Rows rows,
+                             KeyRange keys, Scalars scalars) const {
+  return analysis.classify(rows, keys, known(analysis, rows, keys, scalars));
 }
 
 /// Pairs that blocks of scores cover in keys [key, end) of a tile.
@@ -86,14 +108,17 @@ double TileWalk::visited(const Item &item, int64_t key, int64_t end,
                          bool masked) const {
   const int64_t panel = plan.scoreVectors * lanes;
   const int64_t full = plan.scoreKeys, low = endBlock(full);
+  const RangeAnalysis &mask = maskOf(item).analysis;
+  const KeyRange positions = item.positions({key, end});
+  Scalars ofTile = item.scalars;
+  if (masked)
+    ofTile = known(mask, rowsOf(item, 0, item.count - 1), positions, ofTile);
   double sum = 0;
   for (int64_t r = 0; r < item.count; r += panel) {
     KeyRange keys{key, end};
-    if (masked) {
-      keys = item.numbers(mask.hullWithin(rowsOf(item, r, r + panel - 1),
-                                          item.positions({key, end}),
-                                          item.scalars));
-    }
+    if (masked)
+      keys = item.numbers(
+          mask.hullWithin(rowsOf(item, r, r + panel - 1), positions, ofTile));
     if (keys.empty())
       continue;
     int64_t width = keys.hi - keys.lo;
@@ -104,18 +129,31 @@ double TileWalk::visited(const Item &item, int64_t key, int64_t end,
   return sum;
 }
 
+/// The numbers of the keys that an item's rows may see.
+KeyRange TileWalk::hullOf(const Item &item, Rows rows) const {
+  const RangeAnalysis &mask =
+      item.isListed ? parts->listed.analysis : parts->denseHull.analysis;
+  return item.numbers(
+      mask.hull(rows, known(mask, rows, std::nullopt, item.scalars)));
+}
+
+bool TileWalk::isVisitedDensely(const Item &item, KeyRange numbers,
+                                int64_t key) const {
+  return key >= item.position(numbers.lo) && key < item.position(numbers.hi) &&
+         (key - item.firstKey) % item.step() == 0;
+}
+
 int64_t TileWalk::tiles(const Item &item,
                         llvm::function_ref<void(const Visit &)> body) const {
-  Rows rows = rowsOf(item, 0, item.count - 1);
-  KeyRange hull = item.numbers(mask.hull(rows, item.scalars));
+  const Rows rows = rowsOf(item, 0, item.count - 1);
+  const RangeAnalysis &mask = maskOf(item).analysis;
+  KeyRange hull = hullOf(item, rows);
   int64_t skipped = llvm::divideCeil(item.numbers({0, kvLen}).hi, plan.keys);
-  if (hull.empty())
-    return skipped;
-  for (int64_t key = hull.lo / plan.keys * plan.keys; key < hull.hi;
-       key += plan.keys) {
+  hull.lo = hull.lo / plan.keys * plan.keys;
+  for (int64_t key = hull.lo; key < hull.hi; key += plan.keys) {
     int64_t end = std::min(key + plan.keys, hull.hi);
     TileClass kind =
-        mask.classify(rows, item.positions({key, end}), item.scalars);
+        classify(mask, rows, item.positions({key, end}), item.scalars);
     if (kind == TileClass::Skip)
       continue;
     --skipped;
@@ -123,31 +161,83 @@ int64_t TileWalk::tiles(const Item &item,
           kind,
           visited(item, key, end, kind == TileClass::Partial)});
   }
+  if (item.isListed || parts->lists.empty())
+    return skipped;
+  for (llvm::ArrayRef<int64_t> rest = values.listed(); !rest.empty();) {
+    SmallVector<int64_t> picked;
+    for (int64_t key : rest.take_front(plan.keys))
+      if (!isVisitedDensely(item, hull, key))
+        picked.push_back(key);
+    rest = rest.drop_front(std::min<size_t>(plan.keys, rest.size()));
+    if (picked.empty())
+      continue;
+    KeyRange range{picked.front(), picked.back() + 1};
+    TileClass kind =
+        classify(parts->gathered.analysis, rows, range, item.scalars);
+    if (kind == TileClass::Skip)
+      continue;
+    const auto width = llvm::alignTo(picked.size(), endBlock(plan.scoreKeys));
+    body({range, kind, double(item.count) * double(width), picked});
+  }
   return skipped;
 }
 
 /// The value of the mask for one pair, by folding each operation.
-bool TileWalk::holds(int64_t q, int64_t k, Scalars s) const {
-  AttentionOp attention = op;
-  Block &block = attention.getMask().front();
-  llvm::DenseMap<Value, Attribute> values;
+bool TileWalk::holds(Region &region, int64_t q, int64_t k, Scalars s) const {
+  Block &block = region.front();
+  llvm::DenseMap<Value, Attribute> known;
+  AttentionOp attention = op; // (a detached region knows no context)
   Builder b(attention.getContext());
   const int64_t args[] = {s.b, s.h, s.g, q, k, s.qLen, s.kvLen};
   for (auto [argument, value] : llvm::zip(block.getArguments(), args))
-    values[argument] = b.getI32IntegerAttr(static_cast<int32_t>(value));
+    known[argument] = b.getI32IntegerAttr(static_cast<int32_t>(value));
+  auto integer = [&](Value v) {
+    return cast<IntegerAttr>(known.lookup(v)).getInt();
+  };
+  auto parameter = [&](int64_t number, ValueRange indices,
+                       mlir::Type type) -> Attribute {
+    SmallVector<int64_t> at;
+    for (Value index : indices)
+      at.push_back(integer(index));
+    auto value = values.real(number, at);
+    if (!value)
+      return {};
+    return type.isF32() ? Attribute(b.getF32FloatAttr(float(*value)))
+                        : b.getIntegerAttr(type, int64_t(*value));
+  };
   for (Operation &inner : block.without_terminator()) {
-    SmallVector<Attribute> operands;
-    for (Value v : inner.getOperands())
-      operands.push_back(values.lookup(v));
-    SmallVector<OpFoldResult> results;
-    if (failed(inner.fold(operands, results)) || results.size() != 1)
+    if (llvm::any_of(inner.getOperands(),
+                     [&](Value v) { return !known.lookup(v); }))
       return true; // counted as allowed rather than lost
-    auto attribute = dyn_cast<Attribute>(results[0]);
-    values[inner.getResult(0)] =
-        attribute ? attribute : values.lookup(cast<Value>(results[0]));
+    Attribute result;
+    if (auto param = dyn_cast<ParamOp>(inner)) {
+      result = parameter(param.getNumber(), param.getAt(), param.getType());
+    } else if (auto member = dyn_cast<MemberOp>(inner)) {
+      result = integer(member.getPosition()) < 0
+                   ? b.getBoolAttr(false) // no list has one before the first
+                   : parameter(member.getNumber(),
+                               {member.getBatch(), member.getPosition()},
+                               b.getI1Type());
+    } else if (auto same = dyn_cast<CongruentOp>(inner)) {
+      int64_t distance = integer(same.getK()) - integer(same.getQ());
+      result = b.getBoolAttr(distance % integer(same.getStep()) == 0);
+    } else {
+      SmallVector<Attribute> operands;
+      for (Value v : inner.getOperands())
+        operands.push_back(known.lookup(v));
+      SmallVector<OpFoldResult> results;
+      if (succeeded(inner.fold(operands, results)) && results.size() == 1) {
+        result = dyn_cast<Attribute>(results[0]);
+        if (!result)
+          result = known.lookup(cast<Value>(results[0]));
+      }
+    }
+    if (!result)
+      return true;
+    known[inner.getResult(0)] = result;
   }
   auto result = dyn_cast_or_null<IntegerAttr>(
-      values.lookup(block.getTerminator()->getOperand(0)));
+      known.lookup(block.getTerminator()->getOperand(0)));
   return !result || !result.getValue().isZero();
 }
 
@@ -156,7 +246,8 @@ void TileWalk::split(int64_t q, KeyRange keys, const Item &item,
                      llvm::function_ref<void(KeyRange)> body) const {
   if (keys.empty())
     return;
-  switch (mask.classify({q, q}, item.positions(keys), item.scalars)) {
+  const PartMask &mask = maskOf(item);
+  switch (classify(mask.analysis, {q, q}, item.positions(keys), item.scalars)) {
   case TileClass::Skip:
     return;
   case TileClass::Full:
@@ -165,7 +256,7 @@ void TileWalk::split(int64_t q, KeyRange keys, const Item &item,
     break;
   }
   if (keys.hi - keys.lo == 1) {
-    if (holds(q, item.position(keys.lo), item.scalars))
+    if (holds(*mask.region, q, item.position(keys.lo), item.scalars))
       body(keys);
     return;
   }
@@ -177,24 +268,37 @@ void TileWalk::split(int64_t q, KeyRange keys, const Item &item,
 void TileWalk::allowed(const ItemGroup &group, int64_t query,
                        llvm::function_ref<void(KeyRange)> body) const {
   const int64_t q = query + shift;
-  const Item item = itemOf(group);
+  Item item = itemOf(group);
+  if (!parts->lists.empty() && !values.listedWithin(q, q + 1).empty()) {
+    item.isListed = true;
+    item.firstKey = 0;
+  }
+  std::vector<KeyRange> runs;
+  const KeyRange numbers = hullOf(item, {q, q});
+  split(q, numbers, item, [&](KeyRange keys) {
+    if (item.step() == 1)
+      return runs.push_back(keys);
+    for (int64_t key = keys.lo; key < keys.hi; ++key)
+      runs.push_back(item.positions({key, key + 1}));
+  });
+  if (!item.isListed && !parts->lists.empty()) {
+    for (int64_t key : values.listed())
+      if (!isVisitedDensely(item, numbers, key) &&
+          (parts->gathered.region->empty() ||
+           holds(*parts->gathered.region, q, key, item.scalars)))
+        runs.push_back({key, key + 1});
+    llvm::sort(runs, [](KeyRange a, KeyRange b) { return a.lo < b.lo; });
+  }
   KeyRange run{0, 0};
-  auto add = [&](KeyRange next) {
+  for (KeyRange next : runs) {
     if (next.lo == run.hi) {
       run.hi = next.hi;
-      return;
+      continue;
     }
     if (!run.empty())
       body(run);
     run = next;
-  };
-  split(q, item.numbers(mask.hull({q, q}, item.scalars)), item,
-        [&](KeyRange keys) {
-          if (item.step() == 1)
-            return add(keys);
-          for (int64_t key = keys.lo; key < keys.hi; ++key)
-            add(item.positions({key, key + 1}));
-        });
+  }
   if (!run.empty())
     body(run);
 }

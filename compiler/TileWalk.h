@@ -10,9 +10,10 @@
 #define ATTNC_COMPILER_TILEWALK_H
 
 #include "compiler/AttnDialect.h"
+#include "compiler/CallValues.h"
 #include "compiler/Compiler.h"
 #include "compiler/Plan.h"
-#include "compiler/RangeAnalysis.h"
+#include "compiler/Specialise.h"
 #include "compiler/Tile.h"
 #include "dsl/Spec.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -40,21 +41,26 @@ struct PlannedVariant {
        std::vector<Diagnostic> &diagnostics, std::vector<std::string> *reasons);
 };
 
-/// Lengths are those of the sequence. Cheap to copy; `op` has to outlive it.
+/// Lengths are those of the sequence. Parameters that `values` (may be null)
+/// does not tell are open, and lists of tokens then empty. `op` and `values`
+/// have to outlive it.
 class TileWalk {
 public:
   TileWalk(AttentionOp op, const TargetInfo &target, int64_t qLen,
-           int64_t kvLen);
+           int64_t kvLen, const attn_call *values);
 
   /// A work item: a tile of (query, head) pairs of a group of heads; of a
-  /// dilated one, of a residue class of its queries.
+  /// dilated one, of a residue class of its queries; or of queries at listed
+  /// positions.
   struct Item {
     ItemGroup group;
     int64_t row, count; ///< first row of the tile, rows it has
     Scalars scalars;
     int64_t firstKey; ///< of the class of its keys
+    bool isListed = false;
+    llvm::ArrayRef<int64_t> queries{}; ///< positions that rows of heads share
 
-    int64_t step() const { return group.heads.dilation; }
+    int64_t step() const { return isListed ? 1 : group.heads.dilation; }
     /// Of key number `key` of the class.
     int64_t position(int64_t key) const { return firstKey + key * step(); }
     /// Positions from the first to the last of keys number [lo, hi), not empty.
@@ -71,9 +77,10 @@ public:
   };
   /// A tile of scores that is computed.
   struct Visit {
-    KeyRange keys;  ///< by number in the item's class
+    KeyRange keys;  ///< by number in the item's class; unless `listed`
     TileClass kind; ///< never Skip
     double pairs;   ///< pairs of rows and keys that blocks of scores cover
+    llvm::ArrayRef<int64_t> listed{}; ///< the positions of gathered keys
   };
 
   void items(const ItemGroup &group,
@@ -86,8 +93,12 @@ public:
   void allowed(const ItemGroup &group, int64_t query,
                llvm::function_ref<void(KeyRange)> body) const;
 
+  /// The position of the query of a row of an item.
+  int64_t positionOf(const Item &item, int64_t row) const;
+
   const Plan &getPlan() const { return plan; }
-  const RangeAnalysis &getMask() const { return mask; }
+  const CallValues &getValues() const { return values; }
+  const MaskParts &getParts() const { return *parts; }
   /// The position of query 0.
   int64_t firstPosition() const { return shift; }
 
@@ -95,14 +106,24 @@ private:
   Rows rowsOf(const Item &item, int64_t first, int64_t last) const;
   /// Of the group, with no rows yet.
   Item itemOf(const ItemGroup &group) const;
+  const PartMask &maskOf(const Item &item) const {
+    return item.isListed ? parts->listed : parts->dense;
+  }
+  KeyRange hullOf(const Item &item, Rows rows) const;
+  Scalars known(const RangeAnalysis &analysis, Rows rows,
+                std::optional<KeyRange> keys, Scalars scalars) const;
+  TileClass classify(const RangeAnalysis &analysis, Rows rows, KeyRange keys,
+                     Scalars scalars) const;
   double visited(const Item &item, int64_t key, int64_t end, bool masked) const;
   void split(int64_t q, KeyRange keys, const Item &item,
              llvm::function_ref<void(KeyRange)> body) const;
-  bool holds(int64_t q, int64_t k, Scalars scalars) const;
+  bool holds(mlir::Region &mask, int64_t q, int64_t k, Scalars scalars) const;
+  bool isVisitedDensely(const Item &item, KeyRange numbers, int64_t key) const;
 
   AttentionOp op;
   Plan plan;
-  RangeAnalysis mask;
+  std::shared_ptr<const MaskParts> parts;
+  CallValues values;
   int64_t lanes, qLen, kvLen, shift;
 };
 

@@ -28,6 +28,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "targets/cpu/Emitter.h"
 #include "llvm/ADT/DenseMap.h"
+#include <map>
 #include <memory>
 
 namespace attn {
@@ -43,6 +44,18 @@ struct CallFields {
   Value qLens, kvLens, qLen, kvLen;
 };
 
+/// A parameter of the call (attn_param), loaded once; by dimension.
+struct ParamFields {
+  Value data, blocks;
+  Values last; ///< the extent less one
+  Values stride, blockStride;
+};
+
+/// The call's listed positions; null unless the kernel reads them.
+struct GlobalFields {
+  Value data, stride, counts, most;
+};
+
 /// Keys or values of a tile as they lie in the caller's memory.
 struct KeyRows {
   Value base, rowStride, columnStride, count;
@@ -51,7 +64,10 @@ struct KeyRows {
 /// Where the rows and keys of a score tile are, and what the mask says there.
 struct PairInfo {
   Value batch, group, head, row, rows, heads, shift, key, count, qLen, kvLen;
-  Value step; ///< between the positions of neighbours; 1 unless dilated
+  Value step;       ///< between the positions of neighbours; 1 unless dilated
+  Value listedKeys; ///< positions of the columns (i32); null: as above
+  Value listedRows; ///< positions of the rows (i32); null: as above
+  Values loads;     ///< two values for each of the mask's loads
   mlir::Region *mask = nullptr;  ///< null: every pair counts
   mlir::Region *score = nullptr; ///< null: the score is the scaled product
   std::shared_ptr<RangeAnalysis> analysis;
@@ -78,6 +94,13 @@ struct ScoreBlocks {
 
 enum class Bound { Hull, Inner };
 
+/// Where the rows of a tile lie: `row` is the first; null what does not apply.
+struct RowPlaces {
+  Value batch, head, row, heads;
+  Value residue, step; ///< of a class of queries
+  Value listed, shift; ///< positions of the rows, and that of query 0
+};
+
 class KernelLowering {
 public:
   KernelLowering(KernelOp kernel, mlir::func::FuncOp function,
@@ -95,6 +118,7 @@ private:
   mlir::LogicalResult sameTiles(mlir::Operation *op, mlir::OperandRange yielded,
                                 ValueRange state);
   void loadCall(Value call);
+  Value field(Value base, size_t offset, mlir::Type type);
   void item(ItemOp op);
   void table(TableOp op);
   void length(LengthOp op);
@@ -105,14 +129,37 @@ private:
   void callRoutine(llvm::StringRef name, ValueRange args,
                    llvm::function_ref<void(ValueRange)> body);
 
+  // Parameters and lists of tokens (Params.cpp).
+  void loadParams(Value call);
+  void param(ParamOp op);
+  void extremes(ExtremesOp op);
+  void listed(ListedOp op);
+  void pick(PickOp op);
+  void position(PositionOp op);
+  /// An element; a vector where an index is one. Integers i32, bools i1, the
+  /// rest f32.
+  Value element(int64_t number, mlir::Type stored, llvm::ArrayRef<bool> inside,
+                ValueRange at);
+  Value member(int64_t list, Value batch, Value position, bool inside);
+  Value clamped(Value index, Value last, bool inside);
+  Value fromHalf(Value bits, bool isBrain);
+  Value typedAt(Value base, mlir::Type element, Value offset);
+  Value wide(Value integer); ///< as i64
+  Value listedPosition(Value batch, Value i);
+  Value positionAt(Value positions, Value i);
+
   // Rows in and out (Rows.cpp).
   void loadRows(LoadRowsOp op);
   void loadKeys(LoadKeysOp op);
   void fill(FillOp op);
   void finish(FinishOp op);
   void storeRows(StoreRowsOp op);
-  Value rowAddress(const CallFields::Tensor &tensor, Value batch, Value head,
-                   Value row, Value heads, mlir::OperandRange residue);
+  void sink(SinkOp op);
+  template <typename Op> RowPlaces placesOf(Op op);
+  /// The number of the query of row `r` of the tile.
+  Value queryOf(const RowPlaces &places, Value r);
+  Value rowAddress(const CallFields::Tensor &tensor, const RowPlaces &places,
+                   Value r);
 
   // The loop's steps (Scores.cpp, Softmax.cpp, Accumulate.cpp).
   void scores(ScoresOp op);
@@ -145,8 +192,12 @@ private:
   /// The score that the variant makes of `score` there.
   Value scored(const PairInfo &pairs, Value score, Value positions,
                Value column);
+  /// A region of the variant; `head`, `q` and `k` are i32 or vectors of it.
   Value evaluate(const PairInfo &pairs, mlir::Region &region, Value score,
-                 Value positions, Value column);
+                 Value head, Value q, Value k);
+  Value keyPosition(const PairInfo &pairs, Value column);
+  /// The numbers of the lanes, as i32.
+  Value iota();
 
   int64_t panelRows() const { return plan.scoreVectors * e.lanes; }
   int64_t panelColumns() const { return plan.valueVectors * e.lanes; }
@@ -157,13 +208,16 @@ private:
   Plan plan;
   int64_t qkDim = 0, valueDim = 0;
   CallFields call;
+  std::map<int64_t, ParamFields> params; ///< by number
+  GlobalFields globals;
   Value scratch;
   int64_t scratchFloats = 0;
   mlir::IRMapping scalars;
-  llvm::DenseMap<Value, Value> tiles;   ///< tiles in scratch memory
+  llvm::DenseMap<Value, Value> tiles;   ///< tiles in scratch memory, positions
   llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
   llvm::DenseMap<mlir::Operation *, PairInfo> pairs;
   Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
+  Value rowPositions; ///< i32, of rows at listed positions
 };
 
 /// A function of the math dialect on a vector: exp2 at most 2 ulp off, the

@@ -36,6 +36,12 @@ PairInfo KernelLowering::pairInfo(ScoresOp op) {
     info.analysis =
         std::make_shared<RangeAnalysis>(RangeAnalysis::analyse(op.getMask()));
   }
+  for (Value v : op.getLoads())
+    info.loads.push_back(scalar(v));
+  if (Value listed = op.getK().getDefiningOp<LoadKeysOp>().getListed())
+    info.listedKeys = tiles.lookup(listed);
+  if (op.getQ().getDefiningOp<LoadRowsOp>().getListed())
+    info.listedRows = rowPositions;
   return info;
 }
 
@@ -44,6 +50,9 @@ std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
                                                Bound bound) {
   if (!pairs.mask)
     return {e.c(0), pairs.count};
+  // Columns at listed positions are no range of keys.
+  if (pairs.listedKeys)
+    return {e.c(0), bound == Bound::Hull ? pairs.count : e.c(0)};
   auto index = [&](Value v) -> Value {
     return arith::IndexCastOp::create(e.b, e.b.getIndexType(), v);
   };
@@ -52,12 +61,18 @@ std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
   };
   auto position = [&](Value r) {
     r = e.min(r, e.sub(pairs.rows, e.c(1)));
+    if (pairs.listedRows)
+      return index(wide(positionAt(pairs.listedRows, r)));
     Value query = e.div(e.add(pairs.row, r), pairs.heads);
     return index(e.add(e.mul(query, pairs.step), pairs.shift));
   };
   RowValues at{position(first), position(last)};
   ScalarValues of{index(pairs.batch), index(pairs.head), index(pairs.group),
                   index(pairs.qLen), index(pairs.kvLen)};
+  SmallVector<Value> loads;
+  for (Value v : pairs.loads)
+    loads.push_back(index(v));
+  of.loads = RangeAnalysis::unflatten(loads);
   Value lastKey =
       e.add(pairs.key, e.mul(e.sub(pairs.count, e.c(1)), pairs.step));
   auto [lo, hi] = bound == Bound::Hull
@@ -75,20 +90,26 @@ std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
   return {from, e.max(column(hi), from)};
 }
 
+Value KernelLowering::iota() {
+  SmallVector<int32_t> lanes;
+  for (int64_t i = 0; i < e.lanes; ++i)
+    lanes.push_back(i);
+  return arith::ConstantOp::create(
+      e.b, DenseElementsAttr::get(e.vi, ArrayRef<int32_t>(lanes)));
+}
+
 Value KernelLowering::positions(const PairInfo &pairs, Value first) {
+  if (pairs.listedRows)
+    return LLVM::LoadOp::create(e.b, e.vi,
+                                typedAt(pairs.listedRows, e.i32, first), 4);
   // Exact in i32 however long the sequence: only the rows of one tile are
   // divided by the number of heads.
   Value at = e.add(pairs.row, first);
   auto narrow = [&](Value v) {
     return e.broadcast(arith::TruncIOp::create(e.b, e.i32, v));
   };
-  SmallVector<int32_t> lanes;
-  for (int64_t i = 0; i < e.lanes; ++i)
-    lanes.push_back(i);
-  Value iota = arith::ConstantOp::create(
-      e.b, DenseElementsAttr::get(e.vi, ArrayRef<int32_t>(lanes)));
   Value within =
-      arith::AddIOp::create(e.b, narrow(e.rem(at, pairs.heads)), iota);
+      arith::AddIOp::create(e.b, narrow(e.rem(at, pairs.heads)), iota());
   auto heads = getConstantIntValue(pairs.heads);
   Value queries = heads && *heads == 1
                       ? within
@@ -101,18 +122,30 @@ Value KernelLowering::positions(const PairInfo &pairs, Value first) {
   return arith::AddIOp::create(e.b, queries, narrow(e.add(base, pairs.shift)));
 }
 
+/// Of a column of the tile, as i32.
+Value KernelLowering::keyPosition(const PairInfo &pairs, Value column) {
+  if (pairs.listedKeys)
+    return positionAt(pairs.listedKeys, column);
+  return arith::TruncIOp::create(e.b, e.i32,
+                                 e.add(pairs.key, e.mul(column, pairs.step)));
+}
+
 Value KernelLowering::allowed(const PairInfo &pairs, Value positions,
                               Value column) {
-  return evaluate(pairs, *pairs.mask, {}, positions, column);
+  return evaluate(pairs, *pairs.mask, {},
+                  arith::TruncIOp::create(e.b, e.i32, pairs.head), positions,
+                  keyPosition(pairs, column));
 }
 
 Value KernelLowering::scored(const PairInfo &pairs, Value score,
                              Value positions, Value column) {
-  return evaluate(pairs, *pairs.score, score, positions, column);
+  return evaluate(pairs, *pairs.score, score,
+                  arith::TruncIOp::create(e.b, e.i32, pairs.head), positions,
+                  keyPosition(pairs, column));
 }
 
 Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
-                               Value score, Value positions, Value column) {
+                               Value score, Value head, Value q, Value k) {
   Block &block = region.front();
   IRMapping map;
   unsigned next = 0;
@@ -123,33 +156,77 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
   if (score)
     bind(score);
   bind(narrow(pairs.batch));
-  bind(narrow(pairs.head));
+  bind(head);
   bind(narrow(pairs.group));
-  bind(positions);
-  bind(narrow(e.add(pairs.key, e.mul(column, pairs.step))));
+  bind(q);
+  bind(k);
   bind(narrow(pairs.qLen));
   bind(narrow(pairs.kvLen));
+  llvm::DenseMap<Value, Value> broadcasts;
+  auto isVectorNow = [&](Value v) {
+    return isa<VectorType>(map.lookup(v).getType());
+  };
   // What depends on the query or the score is a vector, and so is what a
   // function takes; the rest stays scalar and is worked out once.
   for (Operation &op : block.without_terminator()) {
+    if (auto load = dyn_cast<ParamOp>(op)) {
+      SmallVector<Value> at;
+      for (Value index : load.getAt())
+        at.push_back(map.lookup(index));
+      map.map(load.getValue(), element(load.getNumber(), load.getStored(),
+                                       load.getInside(), at));
+      continue;
+    }
+    if (auto asked = dyn_cast<MemberOp>(op)) {
+      const bool ofKey =
+          asked.getPosition() == block.getArgument((score ? 1 : 0) + MaskK);
+      map.map(asked.getValue(),
+              member(asked.getNumber(), map.lookup(asked.getBatch()),
+                     map.lookup(asked.getPosition()), ofKey));
+      continue;
+    }
+    if (auto congruent = dyn_cast<CongruentOp>(op)) {
+      Value operands[] = {map.lookup(congruent.getK()),
+                          map.lookup(congruent.getQ()),
+                          map.lookup(congruent.getStep())};
+      if (llvm::any_of(congruent->getOperands(), isVectorNow))
+        for (Value &v : operands)
+          v = isa<VectorType>(v.getType()) ? v : e.broadcast(v);
+      Value rest = arith::RemSIOp::create(
+          e.b, arith::SubIOp::create(e.b, operands[0], operands[1]),
+          operands[2]);
+      map.map(congruent.getValue(),
+              arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, rest,
+                                    arith::ConstantOp::create(
+                                        e.b, e.b.getZeroAttr(rest.getType()))));
+      continue;
+    }
     const bool isFunction = isa<math::MathDialect>(op.getDialect());
     const bool isVector =
-        isFunction || llvm::any_of(op.getOperands(), [&](Value v) {
-          return isa<VectorType>(map.lookup(v).getType());
-        });
+        isFunction || llvm::any_of(op.getOperands(), isVectorNow);
     if (!isVector) {
       e.b.clone(op, map);
       continue;
     }
-    for (Value v : op.getOperands())
-      if (!isa<VectorType>(map.lookup(v).getType()))
-        map.map(v, e.broadcast(map.lookup(v)));
+    // (A scalar stays one for whoever else reads it.)
+    IRMapping own;
+    for (Value v : op.getOperands()) {
+      if (isVectorNow(v)) {
+        own.map(v, map.lookup(v));
+        continue;
+      }
+      Value &wide = broadcasts[v];
+      if (!wide)
+        wide = e.broadcast(map.lookup(v));
+      own.map(v, wide);
+    }
     if (isFunction) {
       map.map(op.getResult(0),
-              emitFunction(e, op, map.lookup(op.getOperand(0))));
+              emitFunction(e, op, own.lookup(op.getOperand(0))));
       continue;
     }
-    Operation *copy = e.b.clone(op, map);
+    Operation *copy = e.b.clone(op, own);
+    map.map(op.getResults(), copy->getResults());
     for (Value result : copy->getResults())
       result.setType(VectorType::get({e.lanes}, result.getType()));
   }

@@ -11,17 +11,40 @@ using namespace mlir;
 
 namespace attn {
 
-/// Row `row` is query `row / heads` of head `head + row % heads`.
-Value KernelLowering::rowAddress(const CallFields::Tensor &tensor, Value batch,
-                                 Value head, Value row, Value heads,
-                                 OperandRange residue) {
-  Value token = e.div(row, heads);
-  if (!residue.empty())
-    token = e.add(scalar(residue[0]), e.mul(token, scalar(residue[1])));
-  Value itsHead = e.add(head, e.rem(row, heads));
-  Value offset = e.add(
-      e.mul(batch, tensor.stride[0]),
-      e.add(e.mul(itsHead, tensor.stride[1]), e.mul(token, tensor.stride[2])));
+template <typename Op> RowPlaces KernelLowering::placesOf(Op op) {
+  RowPlaces places{scalar(op.getBatch()),
+                   scalar(op.getHead()),
+                   scalar(op.getRow()),
+                   scalar(op.getHeads()),
+                   {},
+                   {},
+                   {},
+                   {}};
+  if (!op.getResidue().empty()) {
+    places.residue = scalar(op.getResidue()[0]);
+    places.step = scalar(op.getResidue()[1]);
+  }
+  if (op.getListed())
+    places.listed = rowPositions;
+  if (op.getShift())
+    places.shift = scalar(op.getShift());
+  return places;
+}
+
+Value KernelLowering::queryOf(const RowPlaces &places, Value r) {
+  if (places.listed)
+    return e.sub(wide(positionAt(places.listed, r)), places.shift);
+  Value query = e.div(e.add(places.row, r), places.heads);
+  return places.step ? e.add(places.residue, e.mul(query, places.step)) : query;
+}
+
+/// Row `r` is of head `head + (row + r) % heads`.
+Value KernelLowering::rowAddress(const CallFields::Tensor &tensor,
+                                 const RowPlaces &places, Value r) {
+  Value itsHead = e.add(places.head, e.rem(e.add(places.row, r), places.heads));
+  Value offset = e.add(e.mul(places.batch, tensor.stride[0]),
+                       e.add(e.mul(itsHead, tensor.stride[1]),
+                             e.mul(queryOf(places, r), tensor.stride[2])));
   return e.at(tensor.base, offset);
 }
 
@@ -30,7 +53,18 @@ void KernelLowering::loadRows(LoadRowsOp op) {
   Value area = allocate(plan.rows * qkDim);
   tiles[op.getTile()] = area;
   const int64_t width = panelRows();
-  Value count = scalar(op.getCount()), row = scalar(op.getRow());
+  Value count = scalar(op.getCount());
+  const RowPlaces places = placesOf(op);
+  if (op.getListed()) {
+    // One position for each row; rows beyond the last have the last one's.
+    Value positions = tiles.lookup(op.getListed());
+    Value within = e.rem(places.row, places.heads), last = e.sub(count, e.c(1));
+    e.loop(e.c(0), e.c(plan.rows), 1, [&](Value r) {
+      Value number = e.div(e.add(within, e.min(r, last)), places.heads);
+      LLVM::StoreOp::create(e.b, positionAt(positions, number),
+                            typedAt(rowPositions, e.i32, r), 4);
+    });
+  }
   Value scale = e.f(static_cast<float>(op.getScale().convertToDouble()));
   e.loop(e.c(0), e.roundUp(count, width), 1, [&](Value r) {
     Value panel = e.mul(e.div(r, e.c(width)), width * qkDim);
@@ -44,9 +78,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
     e.branch(
         e.less(r, count),
         [&] {
-          Value from =
-              rowAddress(q, scalar(op.getBatch()), scalar(op.getHead()),
-                         e.add(row, r), scalar(op.getHeads()), op.getResidue());
+          Value from = rowAddress(q, places, r);
           each([&](Value d) {
             Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3])));
             return arith::MulFOp::create(e.b, x, scale).getResult();
@@ -59,6 +91,23 @@ void KernelLowering::loadRows(LoadRowsOp op) {
 void KernelLowering::loadKeys(LoadKeysOp op) {
   Operand which = op.getSource().getDefiningOp<TensorOp>().getWhich();
   const CallFields::Tensor &tensor = call.operands[int(which)];
+  if (op.getListed()) {
+    // Copied together, dense.
+    const int64_t width = op.getTile().getType().getCols();
+    Value area = allocate(plan.keys * width), count = scalar(op.getCount());
+    Value positions = tiles.lookup(op.getListed());
+    Value head =
+        e.at(tensor.base, e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
+                                e.mul(scalar(op.getHead()), tensor.stride[1])));
+    e.loop(e.c(0), count, 1, [&](Value key) {
+      Value token = wide(positionAt(positions, key));
+      e.copyRows(e.c(1), e.c(width), e.at(head, e.mul(token, tensor.stride[2])),
+                 e.c(0), tensor.stride[3], e.at(area, e.mul(key, width)),
+                 e.c(0), e.c(1));
+    });
+    views[op.getTile()] = {area, e.c(width), e.c(1), count};
+    return;
+  }
   Value offset = e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
                        e.add(e.mul(scalar(op.getHead()), tensor.stride[1]),
                              e.mul(scalar(op.getToken()), tensor.stride[2])));
@@ -77,6 +126,36 @@ void KernelLowering::fill(FillOp op) {
   Value value = e.splat(op.getValue().convertToFloat());
   e.loop(e.c(0), e.c(type.getRows() * columns), e.lanes,
          [&](Value i) { e.store(value, e.at(area, i), Aligned::Vector); });
+}
+
+void KernelLowering::sink(SinkOp op) {
+  Value max = allocate(plan.rows), sum = allocate(plan.rows);
+  tiles[op.getMax()] = max;
+  tiles[op.getSum()] = sum;
+  PairInfo info;
+  info.batch = scalar(op.getBatch());
+  info.group = scalar(op.getGroup());
+  info.qLen = scalar(op.getQLen());
+  info.kvLen = scalar(op.getKvLen());
+  auto narrow = [&](Value v) -> Value {
+    return arith::TruncIOp::create(e.b, e.i32, v);
+  };
+  Value head = narrow(scalar(op.getHead())), zero = narrow(e.c(0));
+  Value heads = e.broadcast(narrow(scalar(op.getHeads())));
+  Value none = e.splat(-std::numeric_limits<float>::infinity());
+  e.loop(e.c(0), e.c(plan.rows), e.lanes, [&](Value r) {
+    Value within =
+        narrow(e.rem(e.add(scalar(op.getRow()), r), scalar(op.getHeads())));
+    Value row = arith::AddIOp::create(e.b, e.broadcast(within), iota());
+    Value own = arith::AddIOp::create(e.b, e.broadcast(head),
+                                      arith::RemUIOp::create(e.b, row, heads));
+    Value logit = evaluate(info, op.getLogit(), {}, own, zero, zero);
+    Value absent =
+        arith::CmpFOp::create(e.b, arith::CmpFPredicate::OEQ, logit, none);
+    e.store(logit, e.at(max, r), Aligned::Vector);
+    e.store(arith::SelectOp::create(e.b, absent, e.splat(0), e.splat(1)),
+            e.at(sum, r), Aligned::Vector);
+  });
 }
 
 void KernelLowering::finish(FinishOp op) {
@@ -117,12 +196,23 @@ void KernelLowering::storeRows(StoreRowsOp op) {
   const CallFields::Tensor &o = call.operands[int(Operand::O)];
   Value out = tiles.lookup(op.getOut()), lse = tiles.lookup(op.getLse());
   const int64_t width = panelColumns();
-  Value batch = scalar(op.getBatch()), head = scalar(op.getHead()),
-        heads = scalar(op.getHeads()), first = scalar(op.getRow()),
-        count = scalar(op.getCount());
-  e.loop(e.c(0), count, 1, [&](Value r) {
-    Value to =
-        rowAddress(o, batch, head, e.add(first, r), heads, op.getResidue());
+  Value count = scalar(op.getCount());
+  const RowPlaces places = placesOf(op);
+  auto each = [&](llvm::function_ref<void(Value)> body) {
+    e.loop(e.c(0), count, 1, [&](Value r) {
+      Value others = arith::ConstantOp::create(e.b, e.b.getBoolAttr(true));
+      for (int64_t list : op.getButMembersOf().value_or(ArrayRef<int64_t>())) {
+        Value is = member(list, places.batch,
+                          e.add(queryOf(places, r), places.shift), false);
+        others = arith::SelectOp::create(
+            e.b, is, arith::ConstantOp::create(e.b, e.b.getBoolAttr(false)),
+            others);
+      }
+      e.branch(others, [&] { body(r); });
+    });
+  };
+  each([&](Value r) {
+    Value to = rowAddress(o, places, r);
     // A panel after the other: each is a dense row of `width` columns.
     e.loop(e.c(0), e.c(valueDim), width, [&](Value column) {
       Value from = e.at(out, e.add(e.mul(column, plan.rows), e.mul(r, width)));
@@ -138,10 +228,8 @@ void KernelLowering::storeRows(StoreRowsOp op) {
     CallFields::Tensor target{
         call.lse,
         {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}}};
-    e.loop(e.c(0), count, 1, [&](Value r) {
-      e.storeScalar(e.loadScalar(e.at(lse, r)),
-                    rowAddress(target, batch, head, e.add(first, r), heads,
-                               op.getResidue()));
+    each([&](Value r) {
+      e.storeScalar(e.loadScalar(e.at(lse, r)), rowAddress(target, places, r));
     });
   });
 }

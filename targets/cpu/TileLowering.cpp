@@ -48,10 +48,8 @@ void KernelLowering::callRoutine(StringRef name, ValueRange args,
 }
 
 void KernelLowering::loadCall(Value base) {
-  auto field = [&](size_t offset, Type type) -> Value {
-    Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
-                                   ArrayRef<LLVM::GEPArg>{int32_t(offset)});
-    return LLVM::LoadOp::create(e.b, type, at, /*alignment=*/8);
+  auto field = [&](size_t offset, Type type) {
+    return this->field(base, offset, type);
   };
   auto strides = [&](size_t offset, MutableArrayRef<Value> values) {
     for (auto [i, value] : llvm::enumerate(values))
@@ -72,6 +70,7 @@ void KernelLowering::loadCall(Value base) {
   call.kvLens = field(offsetof(attn_call, kv_lens), e.ptr);
   call.qLen = field(offsetof(attn_call, q_len), e.i64);
   call.kvLen = field(offsetof(attn_call, kv_len), e.i64);
+  loadParams(base);
 }
 
 LogicalResult KernelLowering::run() {
@@ -93,6 +92,7 @@ LogicalResult KernelLowering::run() {
   lseArea = allocate(plan.rows);
   valueArea = allocate(plan.keys * panelColumns());
   keyArea = allocate(plan.keys * qkDim);
+  rowPositions = allocate(plan.rows);
 
   Block &body = kernel.getBody().front();
   // Areas are handed out inside the loop over items, but their addresses do
@@ -166,10 +166,20 @@ void KernelLowering::item(ItemOp op) {
   Value number = scalar(op.getItem());
   int64_t groups = op.getGroups();
   Value rows = e.mul(call.qLen, int64_t(op.getHeads()));
-  Value tilesOfGroup =
-      e.div(e.add(rows, int64_t(op.getRows()) - 1), e.c(op.getRows()));
-  Value tile = e.rem(number, tilesOfGroup);
-  Value rest = e.div(number, tilesOfGroup);
+  auto tilesOf = [&](Value rows) {
+    return e.div(e.add(rows, int64_t(op.getRows()) - 1), e.c(op.getRows()));
+  };
+  Value ofQueries = tilesOf(rows), all = ofQueries;
+  if (op.getOfGlobals())
+    all = e.add(all, tilesOf(e.mul(globals.most, int64_t(op.getHeads()))));
+  Value tile = e.rem(number, all);
+  Value rest = e.div(number, all);
+  if (op.getOfGlobals()) {
+    Value ofGlobals = e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge,
+                                                      tile, ofQueries);
+    tile = e.select(ofGlobals, e.sub(tile, ofQueries), tile);
+    scalars.map(op.getOfGlobals(), ofGlobals);
+  }
   scalars.map(op.getBatch(), e.div(rest, e.c(groups)));
   scalars.map(op.getGroup(), e.rem(rest, e.c(groups)));
   scalars.map(op.getRow(), e.mul(tile, int64_t(op.getRows())));
@@ -225,6 +235,12 @@ LogicalResult KernelLowering::operation(Operation &op) {
       .Case<ItemOp>([&](auto o) { return item(o), success(); })
       .Case<TableOp>([&](auto o) { return table(o), success(); })
       .Case<LengthOp>([&](auto o) { return length(o), success(); })
+      .Case<ParamOp>([&](auto o) { return param(o), success(); })
+      .Case<ExtremesOp>([&](auto o) { return extremes(o), success(); })
+      .Case<ListedOp>([&](auto o) { return listed(o), success(); })
+      .Case<PickOp>([&](auto o) { return pick(o), success(); })
+      .Case<PositionOp>([&](auto o) { return position(o), success(); })
+      .Case<SinkOp>([&](auto o) { return sink(o), success(); })
       .Case<LoadRowsOp>([&](auto o) { return loadRows(o), success(); })
       .Case<LoadKeysOp>([&](auto o) { return loadKeys(o), success(); })
       .Case<FillOp>([&](auto o) { return fill(o), success(); })

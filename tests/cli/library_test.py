@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import pathlib
+import re
 import subprocess
 import threading
 
@@ -9,6 +11,9 @@ import support
 from support import CAUSAL, DENSE
 
 LIBRARY = os.environ["ATTNC_LIBRARY"]
+ABI_VERSION = int(re.search(
+    r"#define ATTN_ABI_VERSION (\d+)u",
+    (pathlib.Path(__file__).parents[2] / "runtime/attn_abi.h").read_text())[1])
 
 
 class Request(ctypes.Structure):
@@ -29,7 +34,7 @@ class Library(support.Case):
 
     def request(self, text, **fields):
         data = text.encode()
-        request = Request(1, ctypes.sizeof(Request), data, len(data))
+        request = Request(ABI_VERSION, ctypes.sizeof(Request), data, len(data))
         for name, value in fields.items():
             setattr(request, name, value)
         return request
@@ -77,7 +82,7 @@ class Library(support.Case):
         refuse("null", None)
         refuse("version 7", self.request(DENSE, abi_version=7))
         refuse("bytes", self.request(DENSE, struct_size=8))
-        refuse("null", Request(1, ctypes.sizeof(Request), None, 5))
+        refuse("null", Request(ABI_VERSION, ctypes.sizeof(Request), None, 5))
         refuse("null", self.request(DENSE, n_defines=1))
         refuse("f.attn:1:", self.request("attention x { heads = -1 }", file=b"f.attn"))
         refuse("<text>", self.request("!"))

@@ -14,7 +14,7 @@ using namespace attn::test;
 
 namespace {
 
-constexpr Scalars kLong{0, 0, 0, 4096, 4096};
+const Scalars kLong{0, 0, 0, 4096, 4096};
 
 struct Named {
   const char *name;

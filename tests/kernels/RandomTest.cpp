@@ -21,8 +21,11 @@ template <int level> struct Numbers {
 
 template <int level> static Case caseFrom(const Numbers<level> &numbers) {
   Choices choices(numbers.values);
-  return randomVariantCase(
-      choices, level == 1 ? Features::level1() : Features::level2(), "random");
+  return randomVariantCase(choices,
+                           level == 1   ? Features::level1()
+                           : level == 2 ? Features::level2()
+                                        : Features::level3(),
+                           "random");
 }
 
 template <int level>
@@ -37,7 +40,7 @@ namespace rc {
 template <int level> struct Arbitrary<attn::test::Numbers<level>> {
   static Gen<attn::test::Numbers<level>> arbitrary() {
     // More than any case draws; full range at every size.
-    constexpr size_t kNumbers = level == 1 ? 256 : 768;
+    constexpr size_t kNumbers = level == 1 ? 256 : level == 2 ? 768 : 2048;
     return gen::map(
         gen::resize(kNominalSize, gen::container<std::vector<uint32_t>>(
                                       kNumbers, gen::arbitrary<uint32_t>())),
@@ -97,6 +100,10 @@ ATTN_FOR_EACH_TARGET(Random);
 class Random2 : public RandomTest {};
 TEST_P(Random2, VariantsAndCalls) { check<2>(); }
 ATTN_FOR_EACH_TARGET(Random2);
+
+class Random3 : public RandomTest {};
+TEST_P(Random3, VariantsAndCalls) { check<3>(); }
+ATTN_FOR_EACH_TARGET(Random3);
 
 } // namespace
 } // namespace attn::test

@@ -33,9 +33,9 @@ int explainVariant(const Options &options) {
   const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
   ParamValues params(spec, options.params, /*allRequired=*/false);
   params.makeRandom(/*batch=*/1, options.qLen, kvLen);
-  params.valuesOfSequence(options.qLen, kvLen);
+  const attn_call values = params.valuesOfSequence(options.qLen, kvLen);
   const Explanation e =
-      explain(spec, {target, options.plan}, options.qLen, kvLen);
+      explain(spec, {target, options.plan}, options.qLen, kvLen, &values);
   text.require(e.diagnostics);
   if (options.json) {
     nlohmann::ordered_json json;

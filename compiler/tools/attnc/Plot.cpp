@@ -348,9 +348,9 @@ int plotVariant(const Options &options) {
   const int64_t kvLen = options.kvLen < 0 ? options.qLen : options.kvLen;
   ParamValues params(spec, options.params, /*allRequired=*/false);
   params.makeRandom(/*batch=*/1, options.qLen, kvLen);
-  params.valuesOfSequence(options.qLen, kvLen);
+  const attn_call values = params.valuesOfSequence(options.qLen, kvLen);
   const TileMap map = makeTileMap(spec, {target, options.plan}, options.qLen,
-                                  kvLen, options.head);
+                                  kvLen, options.head, &values);
   text.require(map.diagnostics);
   const Drawing drawing = Plot(map, spec, options, target, kvLen).draw();
   writeFile(options.out, isSvg ? toSvg(drawing) : toPng(drawing));

@@ -1,0 +1,48 @@
+//===- compiler/CallValues.h - Values of parameters, in numbers -----------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef ATTNC_COMPILER_CALLVALUES_H
+#define ATTNC_COMPILER_CALLVALUES_H
+
+#include "compiler/AttnDialect.h"
+#include "compiler/RangeAnalysis.h"
+#include "runtime/attn_abi.h"
+
+namespace attn {
+
+/// What the parameters of a variant hold in a call of one sequence, as far as
+/// that is known: without a call, or where its `data` is null, it is not.
+class CallValues final : public ParamReader {
+public:
+  /// `call` (may be null) has to outlive this.
+  CallValues(AttentionOp op, const attn_call *call);
+
+  std::optional<int64_t> element(int64_t param,
+                                 llvm::ArrayRef<int64_t> at) const override;
+  std::optional<std::pair<int64_t, int64_t>>
+  extremes(int64_t param, llvm::ArrayRef<int64_t> at, unsigned dim,
+           int64_t last) const override;
+  /// An element of any type.
+  std::optional<double> real(int64_t param, llvm::ArrayRef<int64_t> at) const;
+
+  /// The positions in any list of tokens, ascending.
+  llvm::ArrayRef<int64_t> listed() const { return positions; }
+  /// Those of [from, to).
+  llvm::ArrayRef<int64_t> listedWithin(int64_t from, int64_t to) const;
+  bool isKnown(int64_t param) const { return find(param) != nullptr; }
+  /// Of the elements that were given, together.
+  double bytes() const;
+
+private:
+  const attn_param *find(int64_t param) const;
+
+  const attn_call *call;
+  llvm::SmallVector<mlir::Type> types; ///< in memory, by parameter
+  llvm::SmallVector<int64_t> positions;
+};
+
+} // namespace attn
+
+#endif

@@ -1,0 +1,304 @@
+//===- targets/cpu/Params.cpp - Parameters and lists of tokens ------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Elements are loaded one by one, a lane at a time where their index differs
+// between the rows of a vector: no gather instruction of today is faster, and
+// what a lane's address needs of its row is worked out once a panel.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/attn_abi.h"
+#include "targets/cpu/KernelLowering.h"
+#include <cstddef>
+
+using namespace mlir;
+
+namespace attn {
+
+Value KernelLowering::field(Value base, size_t offset, Type type) {
+  Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
+                                 ArrayRef<LLVM::GEPArg>{int32_t(offset)});
+  return LLVM::LoadOp::create(e.b, type, at, /*alignment=*/8);
+}
+
+void KernelLowering::loadParams(Value base) {
+  // Each with as many dimensions as its uses have indices.
+  std::map<int64_t, unsigned> ranks;
+  kernel.walk([&](Operation *op) {
+    if (auto param = dyn_cast<ParamOp>(op))
+      ranks[param.getNumber()] = param.getAt().size();
+    else if (auto extremes = dyn_cast<ExtremesOp>(op))
+      ranks[extremes.getNumber()] = extremes.getAt().size();
+    else if (auto member = dyn_cast<MemberOp>(op))
+      ranks[member.getNumber()] = 2;
+    else if (auto store = dyn_cast<StoreRowsOp>(op))
+      for (int64_t list : store.getButMembersOf().value_or(ArrayRef<int64_t>()))
+        ranks[list] = 2;
+  });
+  if (!ranks.empty()) {
+    Value all = field(base, offsetof(attn_call, params), e.ptr);
+    for (auto [number, rank] : ranks) {
+      ParamFields &param = params[number];
+      const size_t at = sizeof(attn_param) * size_t(number);
+      param.data = field(all, at + offsetof(attn_param, data), e.ptr);
+      param.blocks = field(all, at + offsetof(attn_param, blocks), e.ptr);
+      for (unsigned d = 0; d < rank; ++d) {
+        auto load = [&](size_t offset) {
+          return field(all, at + offset + 8 * d, e.i64);
+        };
+        param.last.push_back(e.sub(load(offsetof(attn_param, extent)), e.c(1)));
+        param.stride.push_back(load(offsetof(attn_param, stride)));
+        param.blockStride.push_back(load(offsetof(attn_param, block_stride)));
+      }
+    }
+  }
+  bool listed = false;
+  kernel.walk([&](ListedOp) { listed = true; });
+  if (listed) {
+    globals.data = field(base, offsetof(attn_call, globals), e.ptr);
+    globals.stride = field(base, offsetof(attn_call, globals_stride), e.i64);
+    globals.counts = field(base, offsetof(attn_call, global_counts), e.ptr);
+    globals.most = field(base, offsetof(attn_call, max_globals), e.i64);
+  }
+}
+
+Value KernelLowering::typedAt(Value base, Type element, Value offset) {
+  return LLVM::GEPOp::create(e.b, e.ptr, element, base,
+                             ArrayRef<LLVM::GEPArg>{offset});
+}
+
+Value KernelLowering::wide(Value integer) {
+  if (integer.getType().isIndex())
+    return e.b.createOrFold<arith::IndexCastOp>(e.i64, integer);
+  return integer.getType() == e.i64
+             ? integer
+             : e.b.createOrFold<arith::ExtSIOp>(e.i64, integer);
+}
+
+/// The index itself where it is inside, else that of the nearest element.
+Value KernelLowering::clamped(Value index, Value last, bool inside) {
+  if (inside)
+    return index;
+  if (!isa<VectorType>(index.getType()))
+    return e.max(e.min(wide(index), last), e.c(0));
+  Value end = e.broadcast(arith::TruncIOp::create(e.b, e.i32, last));
+  Value zero = arith::ConstantOp::create(e.b, e.b.getZeroAttr(e.vi));
+  return arith::MaxSIOp::create(e.b, arith::MinSIOp::create(e.b, index, end),
+                                zero);
+}
+
+/// f16 or bf16, its bits in the low half of i32 or a vector of them, as f32.
+Value KernelLowering::fromHalf(Value bits, bool isBrain) {
+  Type type = bits.getType();
+  const bool isVector = isa<VectorType>(type);
+  auto constant = [&](uint32_t value) -> Value {
+    Value v = arith::ConstantOp::create(
+        e.b, e.b.getI32IntegerAttr(static_cast<int32_t>(value)));
+    return isVector ? e.broadcast(v) : v;
+  };
+  Type floats = isVector ? Type(e.vf) : e.f32;
+  auto asFloat = [&](Value v) -> Value {
+    return arith::BitcastOp::create(e.b, floats, v);
+  };
+  if (isBrain)
+    return asFloat(arith::ShLIOp::create(e.b, bits, constant(16)));
+  // The exponent is 5 bits with a bias of 15: scaled up by 2^(127 - 15) as f32,
+  // which is exact for small numbers too; all ones stay all ones.
+  Value magnitude = arith::AndIOp::create(e.b, bits, constant(0x7fff));
+  Value sign = arith::ShLIOp::create(
+      e.b, arith::AndIOp::create(e.b, bits, constant(0x8000)), constant(16));
+  Value shifted = arith::ShLIOp::create(e.b, magnitude, constant(13));
+  Value scale = isVector ? e.splat(0x1p112f) : e.f(0x1p112f);
+  Value finite = arith::BitcastOp::create(
+      e.b, type, arith::MulFOp::create(e.b, asFloat(shifted), scale));
+  Value special = arith::OrIOp::create(e.b, shifted, constant(0x7f800000));
+  Value isSpecial = arith::CmpIOp::create(e.b, arith::CmpIPredicate::uge,
+                                          magnitude, constant(0x7c00));
+  return asFloat(arith::OrIOp::create(
+      e.b, sign, arith::SelectOp::create(e.b, isSpecial, special, finite)));
+}
+
+Value KernelLowering::element(int64_t number, Type stored,
+                              ArrayRef<bool> inside, ValueRange at) {
+  const ParamFields &param = params.find(number)->second;
+  const bool isHalf = stored.isF16() || stored.isBF16();
+  Type memory = stored.isInteger(1) ? Type(e.b.getI8Type())
+                : isHalf            ? Type(e.b.getI16Type())
+                                    : stored;
+  Value offset = e.c(0);
+  SmallVector<std::pair<Value, Value>> ofLanes; // index and stride
+  for (auto [d, index] : llvm::enumerate(at)) {
+    Value i = clamped(index, param.last[d], inside[d]);
+    if (isa<VectorType>(i.getType()))
+      ofLanes.push_back({i, param.stride[d]});
+    else
+      offset = e.add(offset, e.mul(wide(i), param.stride[d]));
+  }
+  auto read = [&](Value from) -> Value {
+    Value raw = LLVM::LoadOp::create(e.b, memory, from,
+                                     memory.getIntOrFloatBitWidth() / 8);
+    if (memory != stored)
+      raw = arith::ExtUIOp::create(e.b, e.i32, raw);
+    return raw;
+  };
+  Value base = typedAt(param.data, memory, offset), result;
+  if (ofLanes.empty()) {
+    result = read(base);
+  } else {
+    Type type = VectorType::get({e.lanes}, memory == stored ? stored : e.i32);
+    result = arith::ConstantOp::create(e.b, e.b.getZeroAttr(type));
+    for (int64_t lane = 0; lane < e.lanes; ++lane) {
+      Value own = e.c(0);
+      for (auto [index, stride] : ofLanes)
+        own = e.add(own, e.mul(wide(vector::ExtractOp::create(
+                                   e.b, index, ArrayRef<int64_t>{lane})),
+                               stride));
+      result = vector::InsertOp::create(e.b, read(typedAt(base, memory, own)),
+                                        result, ArrayRef<int64_t>{lane});
+    }
+  }
+  if (isHalf)
+    return fromHalf(result, stored.isBF16());
+  if (!stored.isInteger(1))
+    return result;
+  Value zero =
+      arith::ConstantOp::create(e.b, e.b.getZeroAttr(result.getType()));
+  return arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, result, zero);
+}
+
+/// No list has a position before the first.
+Value KernelLowering::member(int64_t list, Value batch, Value position,
+                             bool inside) {
+  Value is = element(list, e.i1, {true, inside}, {batch, position});
+  if (inside)
+    return is;
+  Value zero =
+      arith::ConstantOp::create(e.b, e.b.getZeroAttr(position.getType()));
+  Value exists =
+      arith::CmpIOp::create(e.b, arith::CmpIPredicate::sge, position, zero);
+  return arith::AndIOp::create(e.b, is, exists);
+}
+
+void KernelLowering::param(ParamOp op) {
+  SmallVector<Value> at;
+  for (Value index : op.getAt())
+    at.push_back(scalar(index));
+  Value value = element(op.getNumber(), op.getStored(), op.getInside(), at);
+  if (op.getType().isIndex())
+    value = op.getStored().isInteger(1)
+                ? arith::ExtUIOp::create(e.b, e.i64, value).getResult()
+                : wide(value);
+  scalars.map(op.getValue(), value);
+}
+
+void KernelLowering::extremes(ExtremesOp op) {
+  const ParamFields &param = params.find(op.getNumber())->second;
+  const auto dim = unsigned(op.getDim());
+  SmallVector<Value> at;
+  for (auto [d, index] : llvm::enumerate(op.getAt()))
+    at.push_back(clamped(scalar(index), param.last[d], false));
+  Value last = clamped(scalar(op.getLast()), param.last[dim], false);
+  const Values none = {e.c(INT32_MAX), e.c(INT32_MIN)};
+  auto merge = [&](ValueRange state, Value low, Value high) {
+    return Values{e.min(state[0], wide(low)), e.max(state[1], wide(high))};
+  };
+  Values result;
+  if (op.getBlocks()) {
+    Value base = e.c(0);
+    for (auto [d, index] : llvm::enumerate(at))
+      if (d != dim)
+        base = e.add(base, e.mul(index, param.blockStride[d]));
+    Value block = e.c(ATTN_BLOCK);
+    result = e.loop(
+        e.div(at[dim], block), e.add(e.div(last, block), 1), 1, none,
+        [&](Value i, ValueRange state) {
+          Value from = typedAt(param.blocks, e.i32,
+                               e.add(base, e.mul(i, param.blockStride[dim])));
+          auto load = [&](Value place) -> Value {
+            return LLVM::LoadOp::create(e.b, e.i32, place, 4);
+          };
+          return merge(state, load(from), load(typedAt(from, e.i32, e.c(1))));
+        });
+  } else {
+    SmallVector<bool> inside(at.size(), true);
+    result = e.loop(
+        at[dim], e.add(last, 1), 1, none, [&](Value i, ValueRange state) {
+          SmallVector<Value> place(at);
+          place[dim] = i;
+          Value x = element(op.getNumber(), op.getStored(), inside, place);
+          if (op.getStored().isInteger(1))
+            x = arith::ExtUIOp::create(e.b, e.i64, x);
+          return merge(state, x, x);
+        });
+  }
+  scalars.map(op.getMin(), result[0]);
+  scalars.map(op.getMax(), result[1]);
+}
+
+//===----------------------------------------------------------------------===//
+// Listed positions
+//===----------------------------------------------------------------------===//
+
+/// Number `i` of the listed positions of an entry of the batch, as i64.
+Value KernelLowering::listedPosition(Value batch, Value i) {
+  Value from =
+      typedAt(globals.data, e.i32, e.add(e.mul(batch, globals.stride), i));
+  return wide(LLVM::LoadOp::create(e.b, e.i32, from, 4));
+}
+
+void KernelLowering::listed(ListedOp op) {
+  Value batch = scalar(op.getBatch());
+  Value count = LLVM::LoadOp::create(e.b, e.i64,
+                                     typedAt(globals.counts, e.i64, batch), 8);
+  if (op.getLimit()) {
+    Value limit = scalar(op.getLimit());
+    count = e.loop(e.c(0), count, 1, {e.c(0)}, [&](Value i, ValueRange state) {
+      Value below = e.less(listedPosition(batch, i), limit);
+      return Values{
+          e.add(state[0], e.b.createOrFold<arith::ExtUIOp>(e.i64, below))};
+    })[0];
+  }
+  scalars.map(op.getCount(), count);
+}
+
+void KernelLowering::pick(PickOp op) {
+  // One place more: what is left out is written, and then written over.
+  Value area = allocate(op.getPositions().getType().getMost() + 1);
+  tiles[op.getPositions()] = area;
+  Value batch = scalar(op.getBatch());
+  Values outside;
+  for (Value v : op.getOutside())
+    outside.push_back(scalar(v));
+  Value count =
+      e.loop(scalar(op.getFirst()), scalar(op.getEnd()), 1, {e.c(0)},
+             [&](Value i, ValueRange state) {
+               Value position = listedPosition(batch, i);
+               LLVM::StoreOp::create(
+                   e.b, arith::TruncIOp::create(e.b, e.i32, position),
+                   typedAt(area, e.i32, state[0]), 4);
+               if (outside.empty())
+                 return Values{e.add(state[0], 1)};
+               Value distance = e.sub(position, outside[0]);
+               Value before = e.less(position, outside[0]);
+               Value beyond = e.less(e.sub(outside[1], e.c(1)), position);
+               Value apart = arith::CmpIOp::create(
+                   e.b, arith::CmpIPredicate::ne,
+                   arith::RemSIOp::create(e.b, distance, outside[2]), e.c(0));
+               Value kept = arith::OrIOp::create(
+                   e.b, arith::OrIOp::create(e.b, before, beyond), apart);
+               return Values{
+                   e.add(state[0], arith::ExtUIOp::create(e.b, e.i64, kept))};
+             })[0];
+  scalars.map(op.getCount(), count);
+}
+
+Value KernelLowering::positionAt(Value positions, Value i) {
+  return LLVM::LoadOp::create(e.b, e.i32, typedAt(positions, e.i32, i), 4);
+}
+
+void KernelLowering::position(PositionOp op) {
+  scalars.map(op.getPosition(), wide(positionAt(tiles.lookup(op.getPositions()),
+                                                scalar(op.getAt()))));
+}
+
+} // namespace attn
