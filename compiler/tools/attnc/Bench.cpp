@@ -94,6 +94,31 @@ private:
   }
 };
 
+/// The work of a call, and the explanation of one sequence of it. Pairs are
+/// counted per query head.
+struct Work {
+  Explanation one;
+  double flops = 0, bytes = 0;
+  int64_t visitedPairs = 0, allowedPairs = 0;
+};
+
+/// `call` is filled with the parameters.
+Work workOf(const Spec &spec, const CompileOptions &options,
+            const attn_call &call, ParamValues &params) {
+  Work work;
+  // Sequences of equal lengths and values are explained once.
+  const int64_t step = params.differBySequence() ? 1 : call.batch;
+  for (int64_t b = 0; b < call.batch; b += step) {
+    const attn_call one = params.sequenceOf(call, b);
+    work.one = explain(spec, options, call.q_len, call.kv_len, &one);
+    work.flops += work.one.flops * double(step);
+    work.bytes += work.one.bytes * double(step);
+    work.visitedPairs += work.one.visitedPairs * step;
+    work.allowedPairs += work.one.allowedPairs * step;
+  }
+  return work;
+}
+
 int benchVariant(const Options &options) {
   const Text text = options.read();
   const Spec &spec = text.spec();
@@ -117,9 +142,8 @@ int benchVariant(const Options &options) {
   const int64_t items = attn_count_items(kernel, &call.call);
   if (items < 0)
     throw Failure("a call of this size has too many work items");
-  const Explanation work =
-      explain(spec, {target, options.plan}, options.qLen, kvLen);
-  text.require(work.diagnostics);
+  const Work work = workOf(spec, {target, options.plan}, call.call, params);
+  text.require(work.one.diagnostics);
   const Calibration *loops = calibration(target, diagnostics);
   text.require(diagnostics);
 
@@ -131,10 +155,8 @@ int benchVariant(const Options &options) {
   const Measurement m = measure(*kernel, call.call, items, *loops, streamBytes,
                                 options.seconds, team);
 
-  const double flops = work.flops * double(options.batch);
-  const double bytes = work.bytes * double(options.batch);
-  const double computeSeconds = flops / m.peakFlops;
-  const double memorySeconds = bytes / m.peakBytes;
+  const double computeSeconds = work.flops / m.peakFlops;
+  const double memorySeconds = work.bytes / m.peakBytes;
   const bool isComputeBound = computeSeconds >= memorySeconds;
   const double fraction = std::max(computeSeconds, memorySeconds) / m.seconds;
 
@@ -142,24 +164,24 @@ int benchVariant(const Options &options) {
     nlohmann::ordered_json json;
     json["variant"] = spec.name;
     json["target"] = target;
-    json["plan"] = work.plan;
+    json["plan"] = work.one.plan;
     json["batch"] = options.batch;
     json["q_len"] = options.qLen;
     json["kv_len"] = kvLen;
     json["threads"] = options.threads;
     json["seconds"] = m.seconds;
     json["seconds_median"] = m.secondsMedian;
-    json["flops"] = flops;
-    json["bytes"] = bytes;
-    json["gflops"] = flops / m.seconds / 1e9;
-    json["gbytes_per_second"] = bytes / m.seconds / 1e9;
+    json["flops"] = work.flops;
+    json["bytes"] = work.bytes;
+    json["gflops"] = work.flops / m.seconds / 1e9;
+    json["gbytes_per_second"] = work.bytes / m.seconds / 1e9;
     json["peak_gflops"] = m.peakFlops / 1e9;
     json["peak_gbytes_per_second"] = m.peakBytes / 1e9;
     json["fraction_of_peak"] = fraction;
     json["bound"] = isComputeBound ? "compute" : "memory";
     json["compile_seconds"] = compileSeconds;
-    json["visited_pairs"] = work.visitedPairs;
-    json["allowed_pairs"] = work.allowedPairs;
+    json["visited_pairs"] = work.visitedPairs / options.batch;
+    json["allowed_pairs"] = work.allowedPairs / options.batch;
     json["slices"] = m.slices;
     json["rounds"] = m.rounds;
     fmt::print("{}\n", json.dump(2));
@@ -171,7 +193,7 @@ int benchVariant(const Options &options) {
   fmt::print("  time     {:.6g} ms (median {:.6g}), {} slices, {} rounds\n",
              m.seconds * 1e3, m.secondsMedian * 1e3, m.slices, m.rounds);
   fmt::print("  speed    {:.4g} GFLOP/s, {:.4g} GB/s\n",
-             flops / m.seconds / 1e9, bytes / m.seconds / 1e9);
+             work.flops / m.seconds / 1e9, work.bytes / m.seconds / 1e9);
   fmt::print("  machine  {:.4g} GFLOP/s, {:.4g} GB/s\n", m.peakFlops / 1e9,
              m.peakBytes / 1e9);
   fmt::print("  reached  {:.1f} % of what bounds it ({})\n", fraction * 100,

@@ -48,6 +48,8 @@ int explainVariant(const Options &options) {
     json["tiles"] = {{"full", e.fullTiles},
                      {"partial", e.partialTiles},
                      {"skipped", e.skippedTiles}};
+    json["undecided"] = {{"tiles", e.undecidedTiles},
+                         {"pairs", e.undecidedPairs}};
     json["flops"] = e.flops;
     json["bytes"] = e.bytes;
     json["plan"] = e.plan;

@@ -55,6 +55,20 @@ attn_dtype dtypeOf(Type type) {
   }
 }
 
+/// Of an element in an attn_param.
+int64_t elementBytesOf(Type type) {
+  switch (type) {
+  case Type::Bool:
+  case Type::Tokens:
+    return 1;
+  case Type::F16:
+  case Type::BF16:
+    return 2;
+  default:
+    return 4;
+  }
+}
+
 /// As it is declared: "f32[heads, 4]".
 std::string declaration(const Param &param) {
   std::string text = name(param.type);
@@ -113,6 +127,13 @@ void require(int status, const attn_error &error) {
     throw Failure(error.text);
 }
 
+/// With those that a list of tokens has in an attn_call.
+std::vector<Dim> dimsOf(const Param &param) {
+  if (param.type == Type::Tokens)
+    return {{Dim::Batch, 0}, {Dim::Tokens, 0}};
+  return param.dims;
+}
+
 /// What stands for the kernel of a variant where there is none: as much as
 /// checking and filling parameters needs. Not copied: `kernel` points inside.
 struct Interface {
@@ -132,11 +153,9 @@ struct Interface {
       info.name = param->name.c_str();
       info.type = dtypeOf(param->type);
       info.summary_dim = -1;
-      std::vector<Dim> dims = param->dims;
-      if (param->type == Type::Tokens) {
-        dims = {{Dim::Batch, 0}, {Dim::Tokens, 0}};
+      const std::vector<Dim> dims = dimsOf(*param);
+      if (param->type == Type::Tokens)
         kernel.flags |= ATTN_KERNEL_GLOBALS;
-      }
       info.rank = int32_t(dims.size());
       for (size_t d = 0; d < dims.size(); ++d) {
         info.dims[d] = describe(dims[d]).abi;
@@ -312,6 +331,41 @@ attn_call ParamValues::valuesOfSequence(int64_t qLen, int64_t kvLen) {
     declared[size_t(given[i] - spec.params.data())] = call.params[i];
   call.params = declared.empty() ? nullptr : declared.data();
   return call;
+}
+
+attn_call ParamValues::sequenceOf(const attn_call &call, int64_t b) {
+  declared.assign(call.params, call.params + spec.params.size());
+  for (size_t i = 0; i < declared.size(); ++i) {
+    attn_param &param = declared[i];
+    const std::vector<Dim> dims = dimsOf(spec.params[i]);
+    int64_t skipped = 0;
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (dims[d].kind == Dim::Batch) {
+        skipped += b * param.stride[d];
+        param.extent[d] = 1;
+        param.stride[d] = 0;
+      }
+    param.data = static_cast<const char *>(param.data) +
+                 skipped * elementBytesOf(spec.params[i].type);
+    param.blocks = nullptr;
+  }
+  attn_call one = call;
+  one.batch = 1;
+  one.params = declared.empty() ? nullptr : declared.data();
+  if (call.globals) {
+    one.globals = call.globals + b * call.globals_stride;
+    one.global_counts = call.global_counts + b;
+    one.max_globals = one.global_counts[0];
+  }
+  return one;
+}
+
+bool ParamValues::differBySequence() const {
+  for (const Param &param : spec.params)
+    for (const Dim &dim : dimsOf(param))
+      if (dim.kind == Dim::Batch)
+        return true;
+  return false;
 }
 
 } // namespace attn

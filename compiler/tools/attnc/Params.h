@@ -57,6 +57,13 @@ public:
   /// Throws Failure. The values live as long as this.
   attn_call valuesOfSequence(int64_t qLen, int64_t kvLen);
 
+  /// Of a call that `fill` has filled: that of its sequence `b` alone, as
+  /// `valuesOfSequence` gives it. Valid until the next call of either.
+  attn_call sequenceOf(const attn_call &call, int64_t b);
+
+  /// Whether sequences of a call may differ in the values of their parameters.
+  bool differBySequence() const;
+
 private:
   struct Value {
     const Param *param = nullptr;
@@ -78,7 +85,7 @@ private:
   std::vector<std::unique_ptr<Value>> values; ///< in the order given
   std::vector<attn_argument> all;
   std::unique_ptr<void, Free> memory;
-  std::vector<attn_param> declared; ///< of valuesOfSequence
+  std::vector<attn_param> declared; ///< of one sequence
 };
 
 } // namespace attn
