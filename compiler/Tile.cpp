@@ -166,6 +166,7 @@ Value TileBuilder::lookUp(Value at, llvm::function_ref<int64_t(int64_t)> value,
 
 SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
                                      Region *mask, ValueRange loads) {
+  // (Rows are a class apart whatever their keys are.)
   Value stepBy = keys.listed ? Value() : dilation;
   auto load = [&](int64_t width, Value from) {
     return LoadKeysOp::create(b, tile(plan.keys, width), from, batch, kvHead,
@@ -176,7 +177,7 @@ SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
   auto scores =
       ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch, kvHead, head,
                        row, count, heads, shift, keys.key, keys.count, qLen,
-                       kvLen, stepBy, mask ? loads : ValueRange());
+                       kvLen, dilation, mask ? loads : ValueRange());
   IRMapping scoreMapping;
   op.getScore().cloneInto(&scores.getScore(), scoreMapping);
   if (mask) {
@@ -290,7 +291,9 @@ SmallVector<Value> TileBuilder::gathered(ValueRange state, Value from,
   known.loads =
       part.analysis.emitLoads(b, b.getLoc(), positions, {}, {}, known);
   Value stepBy = constant(plan.keys), zero = constant(0), one = constant(1);
-  Value listed = ListedOp::create(b, batch, Value());
+  // Those past the last key are of queries only.
+  Value listed = ListedOp::create(
+      b, batch, op.getAlign() == Alignment::TopLeft ? kvLen : Value());
   auto loop = scf::ForOp::create(b, zero, listed, stepBy, state);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());

@@ -163,7 +163,8 @@ int64_t TileWalk::tiles(const Item &item,
   }
   if (item.isListed || parts->lists.empty())
     return skipped;
-  for (llvm::ArrayRef<int64_t> rest = values.listed(); !rest.empty();) {
+  for (llvm::ArrayRef<int64_t> rest = values.listedWithin(0, kvLen);
+       !rest.empty();) {
     SmallVector<int64_t> picked;
     for (int64_t key : rest.take_front(plan.keys))
       if (!isVisitedDensely(item, hull, key))
@@ -282,7 +283,7 @@ void TileWalk::allowed(const ItemGroup &group, int64_t query,
       runs.push_back(item.positions({key, key + 1}));
   });
   if (!item.isListed && !parts->lists.empty()) {
-    for (int64_t key : values.listed())
+    for (int64_t key : values.listedWithin(0, kvLen))
       if (!isVisitedDensely(item, numbers, key) &&
           (parts->gathered.region->empty() ||
            holds(*parts->gathered.region, q, key, item.scalars)))

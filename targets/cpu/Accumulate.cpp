@@ -132,13 +132,70 @@ void KernelLowering::accumulateBody(const ValueBlock &block) {
       e.store(state[m * vectors + v], accAt(m, v), Aligned::Vector);
 }
 
-/// Rows of which some may see only part of the tile, in the order of the keys:
+/// i1: whether no value of keys lo..hi-1 is infinite or NaN.
+Value KernelLowering::allFinite(const KeyRows &rows, Value lo, Value hi) {
+  // Times zero each is zero, but for those.
+  Value whole = e.select(e.equal(rows.columnStride, e.c(1)),
+                         e.c(valueDim / e.lanes * e.lanes), e.c(0));
+  auto add = [&](Value sum, Value x, Value zero) -> Value {
+    return arith::AddFOp::create(e.b, sum, arith::MulFOp::create(e.b, x, zero));
+  };
+  constexpr int64_t kSums = 4;
+  Values sums = e.unrolled(
+      lo, hi, kSums, Values(kSums, e.splat(0)),
+      [&](Value key, ValueRange before) {
+        Value row = e.at(rows.base, e.mul(key, rows.rowStride));
+        Value own =
+            e.loop(e.c(0), whole, e.lanes, {before[0]},
+                   [&](Value column, ValueRange state) {
+                     return Values{add(
+                         state[0], e.load(e.at(row, column), Aligned::Element),
+                         e.splat(0))};
+                   })[0];
+        Value rest = e.loop(
+            whole, e.c(valueDim), 1, {e.f(0)},
+            [&](Value column, ValueRange state) {
+              return Values{
+                  add(state[0],
+                      e.loadScalar(e.at(row, e.mul(column, rows.columnStride))),
+                      e.f(0))};
+            })[0];
+        // The next key goes on with another sum.
+        Values after(before.drop_front());
+        after.push_back(arith::AddFOp::create(e.b, own, e.broadcast(rest)));
+        return after;
+      });
+  Value sum = sums[0];
+  for (int64_t i = 1; i < kSums; ++i)
+    sum = arith::AddFOp::create(e.b, sum, sums[i]);
+  Value total =
+      vector::ReductionOp::create(e.b, vector::CombiningKind::ADD, sum);
+  return arith::CmpFOp::create(e.b, arith::CmpFPredicate::ORD, total, total);
+}
+
+/// Rows of which some may see only part of the tile. Where all values are
+/// `finite`, the weights of masked pairs do: they are zero, and which zero a
+/// sum of nothing is does not matter (finish). Else, in the order of the keys:
 /// those that only some of the rows see, with a look at each weight; those that
 /// all see; and the rest. The first that runs applies the decay.
 void KernelLowering::accumulateMasked(const PairInfo &pairs, ValueBlock block,
-                                      Value r) {
+                                      Value r, Value finite) {
   Value last = e.add(r, block.rows - 1);
-  auto [first, end] = bounds(pairs, r, last, Bound::Hull);
+  Value first, end;
+  std::tie(first, end) = bounds(pairs, r, last, Bound::Hull);
+  e.branch(
+      finite,
+      [&] {
+        ValueBlock part = block;
+        part.lo = first, part.hi = end;
+        accumulateBlocks(part);
+      },
+      [&] { accumulateNearNan(pairs, block, r, first, end); });
+}
+
+void KernelLowering::accumulateNearNan(const PairInfo &pairs, ValueBlock block,
+                                       Value r, Value first, Value end) {
+  Value last = e.add(r, block.rows - 1);
   auto [allFrom, allTo] = bounds(pairs, r, last, Bound::Inner);
   Value from = e.min(e.max(allFrom, first), end);
   Value to = e.max(e.min(allTo, end), from);
@@ -200,6 +257,7 @@ void KernelLowering::accumulate(AccumulateOp op) {
   std::tie(tileLo, tileHi) =
       bounds(pairs, e.c(0), e.sub(pairs.rows, e.c(1)), Bound::Hull);
   Value rows = e.roundUp(pairs.rows, low);
+  Value finite = masked ? allFinite(values, tileLo, tileHi) : Value();
   forgetDecayed(acc, pairs.rows);
   e.loop(e.c(0), e.c(panels), 1, [&](Value panel) {
     ValueBlock common;
@@ -224,7 +282,7 @@ void KernelLowering::accumulate(AccumulateOp op) {
       }
       e.loop(from, to, height, [&](Value r) {
         at(r, e.c(height));
-        accumulateMasked(pairs, b, r);
+        accumulateMasked(pairs, b, r, finite);
       });
     };
     Value next = e.c(0), whole = e.mul(e.div(rows, e.c(full)), full);

@@ -142,6 +142,20 @@ private:
                 ValueRange at);
   Value member(int64_t list, Value batch, Value position, bool inside);
   Value clamped(Value index, Value last, bool inside);
+  /// Where an element lies: an address, and for each lane a distance from it in
+  /// elements of type `memory`; no lanes where no index is a vector.
+  struct Place {
+    mlir::Type memory;
+    Value base;
+    Values lanes;
+  };
+  Place placeOf(int64_t number, mlir::Type stored, llvm::ArrayRef<bool> inside,
+                ValueRange at);
+  /// One element as f32, i32 or i8 and i16 as i32; and what that stands for.
+  Value readElement(mlir::Type memory, mlir::Type stored, Value from);
+  Value converted(mlir::Type stored, Value raw);
+  Value together(ValueRange scalars);
+  mlir::Type memoryType(mlir::Type stored);
   Value fromHalf(Value bits, bool isBrain);
   Value typedAt(Value base, mlir::Type element, Value offset);
   Value wide(Value integer); ///< as i64
@@ -172,8 +186,12 @@ private:
   void accumulate(AccumulateOp op);
   void accumulateBlocks(const ValueBlock &block);
   void accumulateBody(const ValueBlock &block);
-  void accumulateMasked(const PairInfo &pairs, ValueBlock block, Value r);
+  void accumulateMasked(const PairInfo &pairs, ValueBlock block, Value r,
+                        Value finite);
+  void accumulateNearNan(const PairInfo &pairs, ValueBlock block, Value r,
+                         Value first, Value end);
   void forgetDecayed(Value acc, Value rows);
+  Value allFinite(const KeyRows &rows, Value lo, Value hi);
   std::pair<Value, Value> valuePanel(const KeyRows &rows, bool masked,
                                      Value tileRows, Value panel, Value lo,
                                      Value hi);
@@ -187,14 +205,44 @@ private:
                                  Bound bound);
   /// The query positions of `lanes` rows from `first` on, as i32.
   Value positions(const PairInfo &pairs, Value first);
+  /// What a panel of rows reads of arrays of pairs, copied: for each load an
+  /// area [row][key], from key `from` on; `column` is the one at work, from
+  /// there.
+  struct Staged {
+    llvm::DenseMap<mlir::Operation *, Value> areas;
+    Value from, column;
+  };
+  /// A vector of rows of a panel: their positions, and which it is.
+  struct RowVector {
+    Value positions;
+    int64_t number;
+    const Staged *staged;
+  };
+  /// Whether working a mask out again costs more than keeping it.
+  static bool isCostly(mlir::Region &mask);
   /// Whether the rows at `positions` may see column `column`.
-  Value allowed(const PairInfo &pairs, Value positions, Value column);
+  Value allowed(const PairInfo &pairs, const RowVector &rows, Value column);
   /// The score that the variant makes of `score` there.
-  Value scored(const PairInfo &pairs, Value score, Value positions,
+  Value scored(const PairInfo &pairs, Value score, const RowVector &rows,
                Value column);
   /// A region of the variant; `head`, `q` and `k` are i32 or vectors of it.
   Value evaluate(const PairInfo &pairs, mlir::Region &region, Value score,
-                 Value head, Value q, Value k);
+                 Value head, Value q, Value k, const Staged *staged = nullptr,
+                 int64_t vector = 0, Value column = {});
+  /// Writes the ops of a region that `wanted` names; `map` knows its arguments.
+  void writeOps(mlir::Block &block, mlir::IRMapping &map,
+                llvm::function_ref<bool(mlir::Operation &)> wanted,
+                const Staged *staged, int64_t vector);
+  mlir::IRMapping arguments(const PairInfo &pairs, mlir::Block &block,
+                            Value score, Value head, Value q, Value k);
+  Staged stage(const PairInfo &pairs, Value first, Value lo, Value hi);
+  void copyElements(mlir::Type type, Value from, Value stride, Value to,
+                    Value count);
+  Value stagedElement(mlir::Type stored, Value area, Value column,
+                      int64_t vector);
+  /// From row to row of what is staged, in elements: a line more than the keys
+  /// of a tile, so that rows lie in different sets of the cache.
+  int64_t stagedStride() const { return plan.keys + 16; }
   Value keyPosition(const PairInfo &pairs, Value column);
   /// The numbers of the lanes, as i32.
   Value iota();
@@ -218,6 +266,7 @@ private:
   llvm::DenseMap<mlir::Operation *, PairInfo> pairs;
   Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
   Value rowPositions; ///< i32, of rows at listed positions
+  Value maskArea;     ///< of the panel at work, where masks are kept
 };
 
 /// A function of the math dialect on a vector: exp2 at most 2 ulp off, the

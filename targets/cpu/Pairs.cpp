@@ -130,23 +130,24 @@ Value KernelLowering::keyPosition(const PairInfo &pairs, Value column) {
                                  e.add(pairs.key, e.mul(column, pairs.step)));
 }
 
-Value KernelLowering::allowed(const PairInfo &pairs, Value positions,
+Value KernelLowering::allowed(const PairInfo &pairs, const RowVector &rows,
                               Value column) {
   return evaluate(pairs, *pairs.mask, {},
-                  arith::TruncIOp::create(e.b, e.i32, pairs.head), positions,
-                  keyPosition(pairs, column));
+                  arith::TruncIOp::create(e.b, e.i32, pairs.head),
+                  rows.positions, keyPosition(pairs, column), rows.staged,
+                  rows.number, column);
 }
 
 Value KernelLowering::scored(const PairInfo &pairs, Value score,
-                             Value positions, Value column) {
+                             const RowVector &rows, Value column) {
   return evaluate(pairs, *pairs.score, score,
-                  arith::TruncIOp::create(e.b, e.i32, pairs.head), positions,
-                  keyPosition(pairs, column));
+                  arith::TruncIOp::create(e.b, e.i32, pairs.head),
+                  rows.positions, keyPosition(pairs, column), rows.staged,
+                  rows.number, column);
 }
 
-Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
-                               Value score, Value head, Value q, Value k) {
-  Block &block = region.front();
+IRMapping KernelLowering::arguments(const PairInfo &pairs, Block &block,
+                                    Value score, Value head, Value q, Value k) {
   IRMapping map;
   unsigned next = 0;
   auto bind = [&](Value v) { map.map(block.getArgument(next++), v); };
@@ -162,6 +163,29 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
   bind(k);
   bind(narrow(pairs.qLen));
   bind(narrow(pairs.kvLen));
+  return map;
+}
+
+Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
+                               Value score, Value head, Value q, Value k,
+                               const Staged *staged, int64_t vector,
+                               Value column) {
+  Block &block = region.front();
+  IRMapping map = arguments(pairs, block, score, head, q, k);
+  Staged here;
+  if (staged) {
+    here = *staged;
+    here.column = e.sub(column, staged->from);
+  }
+  writeOps(block, map, [](Operation &) { return true; }, &here, vector);
+  Value result = map.lookup(block.getTerminator()->getOperand(0));
+  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
+}
+
+void KernelLowering::writeOps(Block &block, IRMapping &map,
+                              llvm::function_ref<bool(Operation &)> wanted,
+                              const Staged *staged, int64_t vector) {
+  const unsigned first = block.getNumArguments() - kMaskArgs;
   llvm::DenseMap<Value, Value> broadcasts;
   auto isVectorNow = [&](Value v) {
     return isa<VectorType>(map.lookup(v).getType());
@@ -169,7 +193,14 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
   // What depends on the query or the score is a vector, and so is what a
   // function takes; the rest stays scalar and is worked out once.
   for (Operation &op : block.without_terminator()) {
+    if (!wanted(op))
+      continue;
     if (auto load = dyn_cast<ParamOp>(op)) {
+      if (Value area = staged ? staged->areas.lookup(load) : Value()) {
+        map.map(load.getValue(),
+                stagedElement(load.getStored(), area, staged->column, vector));
+        continue;
+      }
       SmallVector<Value> at;
       for (Value index : load.getAt())
         at.push_back(map.lookup(index));
@@ -179,7 +210,7 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
     }
     if (auto asked = dyn_cast<MemberOp>(op)) {
       const bool ofKey =
-          asked.getPosition() == block.getArgument((score ? 1 : 0) + MaskK);
+          asked.getPosition() == block.getArgument(first + MaskK);
       map.map(asked.getValue(),
               member(asked.getNumber(), map.lookup(asked.getBatch()),
                      map.lookup(asked.getPosition()), ofKey));
@@ -202,9 +233,7 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
       continue;
     }
     const bool isFunction = isa<math::MathDialect>(op.getDialect());
-    const bool isVector =
-        isFunction || llvm::any_of(op.getOperands(), isVectorNow);
-    if (!isVector) {
+    if (!isFunction && llvm::none_of(op.getOperands(), isVectorNow)) {
       e.b.clone(op, map);
       continue;
     }
@@ -230,8 +259,129 @@ Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
     for (Value result : copy->getResults())
       result.setType(VectorType::get({e.lanes}, result.getType()));
   }
-  Value result = map.lookup(block.getTerminator()->getOperand(0));
-  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
+}
+
+/// The ops that the indices of a load need; nothing where they need a load.
+static std::optional<llvm::DenseSet<Operation *>> indexOps(ParamOp load) {
+  llvm::DenseSet<Operation *> needed;
+  SmallVector<Operation *> rest;
+  auto add = [&](Operation *op) {
+    for (Value v : op->getOperands())
+      if (Operation *from = v.getDefiningOp();
+          from && needed.insert(from).second)
+        rest.push_back(from);
+  };
+  add(load);
+  while (!rest.empty()) {
+    Operation *op = rest.pop_back_val();
+    if (isa<ParamOp, MemberOp>(op))
+      return std::nullopt;
+    add(op);
+  }
+  return needed;
+}
+
+/// Which index of a load is the key's position itself, where nothing else of it
+/// depends on the key and it does depend on the query; else none.
+static std::optional<unsigned> keyIndex(ParamOp load) {
+  Block &block = *load->getBlock();
+  const unsigned first = block.getNumArguments() - kMaskArgs;
+  Value q = block.getArgument(first + MaskQ),
+        k = block.getArgument(first + MaskK);
+  auto needed = indexOps(load);
+  if (!needed)
+    return std::nullopt;
+  auto dependsOn = [&](Value v) {
+    return llvm::any_of(*needed, [&](Operation *op) {
+      return llvm::is_contained(op->getOperands(), v);
+    });
+  };
+  if (dependsOn(k) || llvm::count(load.getAt(), k) != 1 ||
+      !(dependsOn(q) || llvm::is_contained(load.getAt(), q)))
+    return std::nullopt;
+  return unsigned(llvm::find(load.getAt(), k) - load.getAt().begin());
+}
+
+/// The rows of an array of (query, key) pairs are far apart, often by a
+/// multiple of what a set of the cache holds: read a key at a time they would
+/// evict each other. So what a panel reads is copied first, a row at a time.
+KernelLowering::Staged KernelLowering::stage(const PairInfo &pairs, Value first,
+                                             Value lo, Value hi) {
+  Staged staged;
+  staged.from = lo;
+  for (Region *region : {pairs.score, pairs.mask}) {
+    if (!region || pairs.listedKeys)
+      continue;
+    Block &block = region->front();
+    const bool isScore = block.getNumArguments() > kMaskArgs;
+    region->walk([&](ParamOp load) {
+      auto dim = keyIndex(load);
+      if (!dim)
+        return;
+      auto needed = indexOps(load);
+      const ParamFields &param = params.find(load.getNumber())->second;
+      Value stride = e.mul(param.stride[*dim], pairs.step);
+      Value area;
+      for (int64_t v = 0; v < plan.scoreVectors; ++v) {
+        IRMapping map =
+            arguments(pairs, block, isScore ? e.splat(0) : Value(),
+                      arith::TruncIOp::create(e.b, e.i32, pairs.head),
+                      positions(pairs, e.add(first, v * e.lanes)),
+                      keyPosition(pairs, lo));
+        writeOps(
+            block, map, [&](Operation &op) { return needed->contains(&op); },
+            nullptr, 0);
+        SmallVector<Value> at;
+        for (Value index : load.getAt())
+          at.push_back(map.lookup(index));
+        const Place place =
+            placeOf(load.getNumber(), load.getStored(), load.getInside(), at);
+        if (!area)
+          area = allocate(
+              llvm::divideCeil(stagedStride() * panelRows() *
+                                   place.memory.getIntOrFloatBitWidth() / 8,
+                               4));
+        for (auto [lane, distance] : llvm::enumerate(place.lanes)) {
+          Value to =
+              typedAt(area, place.memory,
+                      e.c((v * e.lanes + int64_t(lane)) * stagedStride()));
+          copyElements(place.memory,
+                       typedAt(place.base, place.memory, distance), stride, to,
+                       e.sub(hi, lo));
+        }
+      }
+      staged.areas[load] = area;
+    });
+  }
+  return staged;
+}
+
+/// `count` elements, `stride` apart, to a dense place.
+void KernelLowering::copyElements(mlir::Type type, Value from, Value stride,
+                                  Value to, Value count) {
+  const int64_t bytes = type.getIntOrFloatBitWidth() / 8;
+  const int64_t wide = 4 * e.lanes / bytes;
+  auto vector = VectorType::get({wide}, type);
+  Value whole = e.select(e.equal(stride, e.c(1)),
+                         e.mul(e.div(count, e.c(wide)), wide), e.c(0));
+  e.loop(e.c(0), whole, wide, [&](Value i) {
+    Value x = LLVM::LoadOp::create(e.b, vector, typedAt(from, type, i), bytes);
+    LLVM::StoreOp::create(e.b, x, typedAt(to, type, i), bytes);
+  });
+  e.loop(whole, count, 1, [&](Value i) {
+    Value x = LLVM::LoadOp::create(
+        e.b, type, typedAt(from, type, e.mul(i, stride)), bytes);
+    LLVM::StoreOp::create(e.b, x, typedAt(to, type, i), bytes);
+  });
+}
+
+bool KernelLowering::isCostly(Region &mask) {
+  int64_t ops = 0;
+  mask.walk([&](Operation *op) {
+    ops += !isa<arith::ConstantOp, YieldOp>(op);
+    ops += isa<ParamOp, MemberOp>(op) ? 8 : 0;
+  });
+  return ops > 8;
 }
 
 } // namespace attn

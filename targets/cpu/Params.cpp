@@ -118,13 +118,18 @@ Value KernelLowering::fromHalf(Value bits, bool isBrain) {
       e.b, sign, arith::SelectOp::create(e.b, isSpecial, special, finite)));
 }
 
-Value KernelLowering::element(int64_t number, Type stored,
-                              ArrayRef<bool> inside, ValueRange at) {
+Type KernelLowering::memoryType(Type stored) {
+  return stored.isInteger(1)                 ? Type(e.b.getI8Type())
+         : stored.isF16() || stored.isBF16() ? Type(e.b.getI16Type())
+                                             : stored;
+}
+
+KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
+                                              ArrayRef<bool> inside,
+                                              ValueRange at) {
   const ParamFields &param = params.find(number)->second;
-  const bool isHalf = stored.isF16() || stored.isBF16();
-  Type memory = stored.isInteger(1) ? Type(e.b.getI8Type())
-                : isHalf            ? Type(e.b.getI16Type())
-                                    : stored;
+  Place place;
+  place.memory = memoryType(stored);
   Value offset = e.c(0);
   SmallVector<std::pair<Value, Value>> ofLanes; // index and stride
   for (auto [d, index] : llvm::enumerate(at)) {
@@ -134,36 +139,68 @@ Value KernelLowering::element(int64_t number, Type stored,
     else
       offset = e.add(offset, e.mul(wide(i), param.stride[d]));
   }
-  auto read = [&](Value from) -> Value {
-    Value raw = LLVM::LoadOp::create(e.b, memory, from,
-                                     memory.getIntOrFloatBitWidth() / 8);
-    if (memory != stored)
-      raw = arith::ExtUIOp::create(e.b, e.i32, raw);
-    return raw;
-  };
-  Value base = typedAt(param.data, memory, offset), result;
-  if (ofLanes.empty()) {
-    result = read(base);
-  } else {
-    Type type = VectorType::get({e.lanes}, memory == stored ? stored : e.i32);
-    result = arith::ConstantOp::create(e.b, e.b.getZeroAttr(type));
-    for (int64_t lane = 0; lane < e.lanes; ++lane) {
-      Value own = e.c(0);
-      for (auto [index, stride] : ofLanes)
-        own = e.add(own, e.mul(wide(vector::ExtractOp::create(
-                                   e.b, index, ArrayRef<int64_t>{lane})),
-                               stride));
-      result = vector::InsertOp::create(e.b, read(typedAt(base, memory, own)),
-                                        result, ArrayRef<int64_t>{lane});
-    }
+  place.base = typedAt(param.data, place.memory, offset);
+  for (int64_t lane = 0; lane < e.lanes && !ofLanes.empty(); ++lane) {
+    Value own = e.c(0);
+    for (auto [index, stride] : ofLanes)
+      own = e.add(own, e.mul(wide(vector::ExtractOp::create(
+                                 e.b, index, ArrayRef<int64_t>{lane})),
+                             stride));
+    place.lanes.push_back(own);
   }
-  if (isHalf)
-    return fromHalf(result, stored.isBF16());
+  return place;
+}
+
+Value KernelLowering::readElement(Type memory, Type stored, Value from) {
+  Value raw = LLVM::LoadOp::create(e.b, memory, from,
+                                   memory.getIntOrFloatBitWidth() / 8);
+  return memory == stored ? raw
+                          : arith::ExtUIOp::create(e.b, e.i32, raw).getResult();
+}
+
+Value KernelLowering::converted(Type stored, Value raw) {
+  if (stored.isF16() || stored.isBF16())
+    return fromHalf(raw, stored.isBF16());
   if (!stored.isInteger(1))
-    return result;
-  Value zero =
-      arith::ConstantOp::create(e.b, e.b.getZeroAttr(result.getType()));
-  return arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, result, zero);
+    return raw;
+  Value zero = arith::ConstantOp::create(e.b, e.b.getZeroAttr(raw.getType()));
+  return arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, raw, zero);
+}
+
+Value KernelLowering::element(int64_t number, Type stored,
+                              ArrayRef<bool> inside, ValueRange at) {
+  const Place place = placeOf(number, stored, inside, at);
+  if (place.lanes.empty())
+    return converted(stored, readElement(place.memory, stored, place.base));
+  Values lanes;
+  for (Value distance : place.lanes)
+    lanes.push_back(readElement(place.memory, stored,
+                                typedAt(place.base, place.memory, distance)));
+  return converted(stored, together(lanes));
+}
+
+/// Scalars as the lanes of a vector.
+Value KernelLowering::together(ValueRange scalars) {
+  Type type = VectorType::get({e.lanes}, scalars.front().getType());
+  Value result = arith::ConstantOp::create(e.b, e.b.getZeroAttr(type));
+  for (auto [lane, scalar] : llvm::enumerate(scalars))
+    result = vector::InsertOp::create(e.b, scalar, result,
+                                      ArrayRef<int64_t>{int64_t(lane)});
+  return result;
+}
+
+Value KernelLowering::stagedElement(Type stored, Value area, Value column,
+                                    int64_t vector) {
+  Type memory = memoryType(stored);
+  Value base = typedAt(area, memory, column);
+  Values lanes;
+  for (int64_t lane = 0; lane < e.lanes; ++lane)
+    lanes.push_back(readElement(
+        memory, stored,
+        LLVM::GEPOp::create(e.b, e.ptr, memory, base,
+                            ArrayRef<LLVM::GEPArg>{int32_t(
+                                (vector * e.lanes + lane) * stagedStride())})));
+  return converted(stored, together(lanes));
 }
 
 /// No list has a position before the first.

@@ -184,9 +184,12 @@ void KernelLowering::finish(FinishOp op) {
           e.at(acc, e.add(e.mul(panel, plan.rows * width), e.mul(r, width)));
       for (int64_t v = 0; v < plan.valueVectors; ++v) {
         Value at = e.at(from, v * e.lanes);
-        e.store(
-            arith::DivFOp::create(e.b, e.load(at, Aligned::Vector), divisor),
-            at, Aligned::Vector);
+        // Adding 0 makes -0 the same 0 that every other way of adding nothing
+        // to a sum gives.
+        Value out =
+            arith::DivFOp::create(e.b, e.load(at, Aligned::Vector), divisor);
+        e.store(arith::AddFOp::create(e.b, out, e.splat(0)), at,
+                Aligned::Vector);
       }
     });
   });

@@ -30,12 +30,18 @@ void KernelLowering::softmax(SoftmaxOp op) {
 void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
                                   Value max, Value sum) {
   const int64_t vectors = plan.scoreVectors;
-  auto [lo, hi] = bounds(pairs, r, e.add(r, panelRows() - 1), Bound::Hull);
+  Value lo, hi;
+  std::tie(lo, hi) = bounds(pairs, r, e.add(r, panelRows() - 1), Bound::Hull);
+  const bool keepsMask = pairs.mask && isCostly(*pairs.mask);
+  auto maskAt = [&](Value key, int64_t v) {
+    return e.at(e.at(maskArea, e.mul(key, panelRows())), v * e.lanes);
+  };
   Value infinity = e.splat(-std::numeric_limits<float>::infinity());
-  Values where;
+  SmallVector<RowVector> where;
+  const Staged staged = stage(pairs, r, lo, hi);
   if (pairs.mask || pairs.score)
     for (int64_t v = 0; v < vectors; ++v)
-      where.push_back(positions(pairs, e.add(r, v * e.lanes)));
+      where.push_back({positions(pairs, e.add(r, v * e.lanes)), v, &staged});
   auto address = [&](Value key, int64_t v) {
     return e.at(e.at(s, e.mul(key, plan.rows)), v * e.lanes);
   };
@@ -62,9 +68,13 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
           x = scored(pairs, x, where[v], key);
           e.store(x, address(key, v), Aligned::Vector);
         }
-        if (pairs.mask)
-          x = arith::SelectOp::create(e.b, allowed(pairs, where[v], key), x,
-                                      infinity);
+        if (pairs.mask) {
+          Value is = allowed(pairs, where[v], key);
+          if (keepsMask)
+            LLVM::StoreOp::create(e.b, arith::ExtSIOp::create(e.b, e.vi, is),
+                                  maskAt(key, v), e.lanes * 4);
+          x = arith::SelectOp::create(e.b, is, x, infinity);
+        }
         next[v] = e.maxIgnoringNan(next[v], x);
       }
       return next;
@@ -86,6 +96,14 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
     sums.push_back(arith::MulFOp::create(e.b, old, decay));
   }
 
+  Value none = arith::ConstantOp::create(e.b, e.b.getZeroAttr(e.vi));
+  auto isAllowed = [&](Value key, int64_t v) -> Value {
+    if (!keepsMask)
+      return allowed(pairs, where[v], key);
+    Value kept = LLVM::LoadOp::create(e.b, e.vi, maskAt(key, v), e.lanes * 4);
+    return arith::CmpIOp::create(e.b, arith::CmpIPredicate::slt, kept, none);
+  };
+
   // A vector of rows at a time: the constants of exp then stay in registers. So
   // do they only if the mask has a loop of its own.
   Value masked = e.splat(-0.0f);
@@ -102,7 +120,7 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
       Value at = address(key, v);
       Value weight =
           pairs.mask
-              ? arith::SelectOp::create(e.b, allowed(pairs, where[v], key),
+              ? arith::SelectOp::create(e.b, isAllowed(key, v),
                                         e.load(at, Aligned::Vector), masked)
                     .getResult()
               : weigh(v, key);

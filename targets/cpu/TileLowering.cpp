@@ -93,6 +93,7 @@ LogicalResult KernelLowering::run() {
   valueArea = allocate(plan.keys * panelColumns());
   keyArea = allocate(plan.keys * qkDim);
   rowPositions = allocate(plan.rows);
+  maskArea = allocate(plan.keys * panelRows());
 
   Block &body = kernel.getBody().front();
   // Areas are handed out inside the loop over items, but their addresses do

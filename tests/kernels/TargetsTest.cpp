@@ -42,7 +42,7 @@ Code objectFor(const Spec &spec, const std::string &target) {
   CompileResult result = compile(spec, "obj", options);
   for (const Diagnostic &diagnostic : result.diagnostics)
     ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));
-  return {nullptr, result.data, kernelSymbol(spec.name, target)};
+  return emulatedCode(result.data, kernelSymbol(spec.name, target));
 }
 
 TEST(Emulated, Avx512Kernels) {
@@ -55,14 +55,15 @@ TEST(Emulated, Avx512Kernels) {
     jobs.push_back(trials.back()->job);
   };
   // Random variants and calls; several calls of each.
-  for (int n = 0; n < 6; ++n) {
+  for (int n = 0; n < 10; ++n) {
+    const Features features =
+        n % 2 ? Features::level3().small() : Features::smallCalls();
     Choices choices(static_cast<uint64_t>(n) + 500);
-    Case c = randomVariantCase(choices, Features::smallCalls(),
-                               fmt::format("random{}", n));
-    Code code = objectFor(c.spec, target);
-    add(c, code);
-    for (int call = 0; call < 2; ++call)
-      add(randomCase(choices, Features::smallCalls(), c.spec), code);
+    Spec spec =
+        parseOne(randomVariant(choices, features, fmt::format("random{}", n)));
+    Code code = objectFor(spec, target);
+    for (int call = 0; call < 3; ++call)
+      add(randomCase(choices, features, spec, code.kernel), code);
   }
   // The main loops: whole registers, several tiles, an edge in each dimension.
   Spec wide = parseOne("attention wide { heads = 2 kv_heads = 1 head_dim = 67 "
@@ -93,9 +94,9 @@ TEST(Check, ReportsWhatItRan) {
 
 TEST(Check, RefusesWithAText) {
   EXPECT_NE(checkSpec(variant(1, 1, 8, ""), "no-such", 1, 1, {}).error, "");
-  Spec parameters = parseOne("attention a(n: i32) { heads = 1 head_dim = 8 "
-                             "mask = k < n }");
-  EXPECT_FALSE(checkSpec(parameters, "host", 1, 1, {}).ok());
+  Spec latent = parseOne("attention a { heads = 1 latent = 8 "
+                         "head_dim = { nope = 8, rope = 4, value = 8 } }");
+  EXPECT_FALSE(checkSpec(latent, "host", 1, 1, {}).ok());
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "tests/oracle/Expression.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace attn::oracle {
@@ -421,6 +422,22 @@ private:
     }
   }
 
+  /// How far a dimension reaches for this sequence; what comes after that is
+  /// padding.
+  int64_t ownExtent(Dim::Kind kind) const {
+    switch (kind) {
+    case Dim::Queries:
+      return point.qLen;
+    case Dim::Keys:
+      return point.kvLen;
+    case Dim::Tokens:
+      return spec.align == Align::TopLeft ? std::max(point.qLen, point.kvLen)
+                                          : point.kvLen;
+    default:
+      return std::numeric_limits<int64_t>::max();
+    }
+  }
+
   Value element(const Node &node) {
     int64_t offset = 0;
     for (size_t i = 0; i < node.args.size(); ++i) {
@@ -429,7 +446,10 @@ private:
       if (node.declaration && node.declaration->dims[i].kind == Dim::Queries &&
           spec.align == Align::BottomRight)
         index -= point.kvLen - point.qLen;
-      int64_t last = std::max<int64_t>(node.shape[i] - 1, 0);
+      int64_t extent = node.shape[i];
+      if (node.declaration)
+        extent = std::min(extent, ownExtent(node.declaration->dims[i].kind));
+      int64_t last = std::max<int64_t>(extent - 1, 0);
       offset = offset * node.shape[i] + std::clamp<int64_t>(index, 0, last);
     }
     auto at = static_cast<size_t>(offset);

@@ -68,6 +68,21 @@ TEST(Parameters, AnIndexOfAListTakesTheNearestElement) {
   EXPECT_EQ(scores(call, 0, 0, 0), (Numbers{5, 5, 6, 7, 7}));
 }
 
+TEST(Parameters, PaddingIsOutOfReach) {
+  // Of the second sequence two of four positions are its own.
+  TestCall call("attention a(x: f32[batch, tokens]) { heads = 1 head_dim = 1 "
+                "score = x[b, k + 1] }");
+  call.batch = 2;
+  call.kvLen = 4;
+  call.kvLens = {4, 2};
+  const double log2 = std::log(2.0);
+  call.params = {{{0, log2, 0, 0, 0, log2, 1e30, 1e30}, {2, 4}}};
+  call.v = position;
+  // Scores log2, 0, 0, 0, and log2, log2.
+  expectNear(call.column(0), {6.0 / 5});
+  expectNear(call.column(1), {0.5});
+}
+
 TEST(Parameters, QueriesCountFromTheFirstOfTheSequence) {
   TestCall call("attention a(x: f32[queries]) { heads = 1 head_dim = 1 "
                 "score = s + x[q] }");

@@ -116,7 +116,7 @@ bool Case::isLogical(size_t param, const std::vector<int64_t> &index) const {
   for (int64_t b = 0; b < batch; ++b)
     if (isFor(b))
       return true;
-  return false;
+  return batch == 0; // what belongs to no sequence exists all the same
 }
 
 oracle::Params Case::oracleParams() const {
