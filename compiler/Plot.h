@@ -56,9 +56,13 @@ public:
   int64_t visitedPairs = 0;
   bool ok() const { return diagnostics.empty(); }
 
+  /// Pairs that depend on parameters without a value, of the head.
+  int64_t openPairs = 0;
+
   /// Calls `body` with the longest runs of keys that a query may attend to, in
-  /// ascending order; 0 <= query < the number of queries. Not to be called by
-  /// two threads at once.
+  /// ascending order; 0 <= query < the number of queries. Keys that depend on
+  /// parameters without a value are among them. Not to be called by two
+  /// threads at once.
   void forEachAllowed(int64_t query,
                       const std::function<void(Span)> &body) const;
 
