@@ -66,7 +66,9 @@ public:
 
   void run(MaskBound bound) {
     for (Operation &op : from.without_terminator()) {
-      if (isComputable(op, values) && llvm::all_of(op.getOperands(), known)) {
+      if (isComputable(op, values) &&
+          llvm::all_of(op.getOperands(),
+                       [&](Value v) { return map.contains(v); })) {
         b.clone(op, map);
         continue;
       }
@@ -151,9 +153,6 @@ private:
   Block *to;
   IRMapping map;
   DenseMap<Value, Enclosed> enclosed;
-  std::function<bool(Value)> known = [this](Value v) {
-    return map.contains(v);
-  };
 };
 
 } // namespace

@@ -92,7 +92,7 @@ TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
         return item.isListed ? item.queries[number] - walk.firstPosition()
                              : itemClass.residue + number * step;
       };
-      TileMap::Row row{{queryOf(lo), queryOf(hi - 1) + 1}, step, {}, {}};
+      TileMap::Row row{{queryOf(lo), queryOf(hi - 1) + 1}, item.step(), {}, {}};
       if (item.isListed)
         for (int64_t number = lo; number < hi; ++number)
           row.listed.push_back(queryOf(number));
