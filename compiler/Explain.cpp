@@ -7,6 +7,7 @@
 #include "compiler/Import.h"
 #include "compiler/Tile.h"
 #include "compiler/TileWalk.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <map>
@@ -202,26 +203,25 @@ private:
     const bool isDilation = op.getDilation().has_value();
     PartMask mask(op.getMask(), {std::nullopt, std::nullopt, isDilation});
     const RangeAnalysis::Summary summary = mask.analysis.summary();
-    std::string text;
-    auto append = [&](const std::string &more, const char *separator) {
-      text += (text.empty() ? "" : separator) + more;
-    };
-    if (isDilation)
-      append("makes residue classes dense", "; ");
-    if (!mask.region->empty() && !mask.analysis.alwaysTrue() &&
-        summary.open.empty())
-      append(summary.condition, "; ");
-    if (!summary.open.empty())
-      append("not understood, the tiles it may matter to are masked", "; ");
     for (const std::string &what : summary.open)
-      out.notes.push_back("mask: left open: " + what);
-    if (!summary.effects.empty()) {
-      text += " (";
-      for (const std::string &effect : summary.effects)
-        text += (&effect == summary.effects.data() ? "" : " and ") + effect;
-      text += ")";
-    }
-    return text.empty() ? "every key" : text;
+      out.notes.push_back("mask: in '" + print(e) + "', " + what +
+                          " is not understood");
+    std::vector<std::string> texts;
+    if (isDilation)
+      texts.push_back("makes residue classes dense");
+    if (!summary.open.empty())
+      texts.push_back("not understood: the tiles it may matter to are masked");
+    if (!summary.effects.empty())
+      texts.push_back(llvm::join(summary.effects, " and "));
+    // (What tells tiles apart bounds nothing that could be shown.)
+    const bool isBound = llvm::any_of(summary.effects, [](StringRef effect) {
+      return effect.starts_with("where") || effect.starts_with("which");
+    });
+    if (isBound && summary.open.empty() && summary.condition != print(e))
+      texts.push_back(summary.condition);
+    if (texts.empty())
+      texts.push_back(summary.condition);
+    return llvm::join(texts, "; ");
   }
 
   mlir::MLIRContext &context;
