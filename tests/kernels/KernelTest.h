@@ -19,7 +19,7 @@ namespace attn::test {
 /// Every target that a test of kernels covers.
 inline const std::vector<std::string> &allTargets() {
   static const std::vector<std::string> names = {"x86-64", "x86-avx2",
-                                                 "x86-avx512"};
+                                                 "x86-avx512", "arm-neon"};
   return names;
 }
 
