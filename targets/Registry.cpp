@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Target.h"
+#include "targets/arm/Arm.h"
 #include "targets/x86/X86.h"
 #include <algorithm>
 
@@ -14,6 +15,7 @@ namespace attn {
 const std::vector<const Target *> &targets() {
   static const std::vector<const Target *> all = [] {
     std::vector<const Target *> list;
+    addArmTargets(list);
     addX86Targets(list);
     std::sort(list.begin(), list.end(), [](const Target *a, const Target *b) {
       return a->info().preference > b->info().preference;
