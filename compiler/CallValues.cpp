@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/CallValues.h"
+#include "compiler/Specialise.h"
 #include "llvm/ADT/APFloat.h"
 #include <algorithm>
 #include <cstring>
@@ -12,7 +13,34 @@ using namespace mlir;
 
 namespace attn {
 
-CallValues::CallValues(AttentionOp op, const attn_call *call) : call(call) {
+/// The ranges of stretches of elements: a tree over them in which node i has
+/// the children 2 i and 2 i + 1, and the elements are the last half.
+struct CallValues::Ranges {
+  using Range = std::pair<int64_t, int64_t>;
+  int64_t first = -1; ///< of the elements, from the start of the parameter
+  std::vector<Range> nodes;
+
+  static Range joined(Range a, Range b) {
+    return {std::min(a.first, b.first), std::max(a.second, b.second)};
+  }
+  /// Of elements [from, to), not empty.
+  Range within(size_t from, size_t to) const {
+    const size_t count = nodes.size() / 2;
+    Range range{INT64_MAX, INT64_MIN};
+    for (from += count, to += count; from < to; from /= 2, to /= 2) {
+      if (from % 2)
+        range = joined(range, nodes[from++]);
+      if (to % 2)
+        range = joined(range, nodes[--to]);
+    }
+    return range;
+  }
+};
+
+CallValues::CallValues(AttentionOp op, const attn_call *call)
+    : call(call), lists(listsOf(op.getMask())),
+      ranges(
+          std::make_shared<std::map<std::pair<int64_t, unsigned>, Ranges>>()) {
   if (auto params = op.getParams())
     for (auto param : params->getAsRange<ParameterAttr>())
       types.push_back(param.getType());
@@ -32,6 +60,19 @@ template <typename T> static T read(const void *data, int64_t index) {
   return value;
 }
 
+/// As it is stored, of any type.
+static double elementAt(Type type, const void *data, int64_t index) {
+  if (type.isInteger(1))
+    return read<uint8_t>(data, index) != 0;
+  if (type.isInteger(32))
+    return read<int32_t>(data, index);
+  if (type.isF32())
+    return double(read<float>(data, index));
+  llvm::APFloat half(cast<FloatType>(type).getFloatSemantics(),
+                     llvm::APInt(16, read<uint16_t>(data, index)));
+  return half.convertToDouble();
+}
+
 static int64_t clamped(int64_t index, int64_t extent) {
   return std::clamp(index, int64_t(0), std::max(extent - 1, int64_t(0)));
 }
@@ -40,20 +81,11 @@ std::optional<double> CallValues::real(int64_t param,
                                        ArrayRef<int64_t> at) const {
   const attn_param *p = find(param);
   if (!p)
-    return std::nullopt;
+    return llvm::is_contained(lists, param) ? std::optional(0.0) : std::nullopt;
   int64_t index = 0;
   for (auto [d, i] : llvm::enumerate(at))
     index += clamped(i, p->extent[d]) * p->stride[d];
-  Type type = types[param];
-  if (type.isInteger(1))
-    return read<uint8_t>(p->data, index) != 0;
-  if (type.isInteger(32))
-    return read<int32_t>(p->data, index);
-  if (type.isF32())
-    return double(read<float>(p->data, index));
-  llvm::APFloat half(cast<FloatType>(type).getFloatSemantics(),
-                     llvm::APInt(16, read<uint16_t>(p->data, index)));
-  return half.convertToDouble();
+  return elementAt(types[param], p->data, index);
 }
 
 std::optional<int64_t> CallValues::element(int64_t param,
@@ -62,22 +94,48 @@ std::optional<int64_t> CallValues::element(int64_t param,
   return value ? std::optional<int64_t>(*value) : std::nullopt;
 }
 
+const CallValues::Ranges &CallValues::rangesOf(int64_t param, unsigned dim,
+                                               int64_t first) const {
+  Ranges &result = (*ranges)[{param, dim}];
+  if (result.first == first)
+    return result;
+  const attn_param &p = *find(param);
+  const auto count = size_t(p.extent[dim]);
+  result.first = first;
+  result.nodes.resize(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto value = int64_t(
+        elementAt(types[param], p.data, first + int64_t(i) * p.stride[dim]));
+    result.nodes[count + i] = {value, value};
+  }
+  for (size_t i = count; i-- > 1;)
+    result.nodes[i] =
+        Ranges::joined(result.nodes[2 * i], result.nodes[2 * i + 1]);
+  return result;
+}
+
 std::optional<std::pair<int64_t, int64_t>>
 CallValues::extremes(int64_t param, ArrayRef<int64_t> at, unsigned dim,
                      int64_t last) const {
   const attn_param *p = find(param);
-  if (!p)
-    return std::nullopt;
-  llvm::SmallVector<int64_t> place(at);
-  std::pair<int64_t, int64_t> range{INT32_MAX, INT32_MIN};
-  const int64_t first = clamped(at[dim], p->extent[dim]);
-  last = clamped(last, p->extent[dim]);
-  for (int64_t i = first; i <= last; ++i) {
-    place[dim] = i;
-    int64_t value = *element(param, place);
-    range = {std::min(range.first, value), std::max(range.second, value)};
-    if (types[param].isInteger(1) && range.first < range.second)
-      break;
+  if (!p) {
+    auto value = element(param, at);
+    return value ? std::optional(std::pair(*value, *value)) : std::nullopt;
+  }
+  int64_t start = 0;
+  for (auto [d, i] : llvm::enumerate(at))
+    if (d != dim)
+      start += clamped(i, p->extent[d]) * p->stride[d];
+  const int64_t from = clamped(at[dim], p->extent[dim]);
+  const int64_t to = std::max(clamped(last, p->extent[dim]), from) + 1;
+  // (A few elements are not worth a tree.)
+  if (to - from > 8)
+    return rangesOf(param, dim, start).within(size_t(from), size_t(to));
+  std::pair<int64_t, int64_t> range{INT64_MAX, INT64_MIN};
+  for (int64_t i = from; i < to; ++i) {
+    const auto value =
+        int64_t(elementAt(types[param], p->data, start + i * p->stride[dim]));
+    range = Ranges::joined(range, {value, value});
   }
   return range;
 }

@@ -9,6 +9,7 @@
 #include "compiler/Link.h"
 #include "compiler/Pipeline.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/Target/TargetMachine.h"
 #include <set>
 
 namespace attn {
@@ -93,6 +94,32 @@ CompileResult compile(const Spec &spec, const std::string &stage,
   return result;
 }
 
+/// Whether a linker takes the code of all of them into one file.
+static bool checkArchitectures(const std::vector<const Target *> &targets,
+                               std::vector<Diagnostic> &diagnostics) {
+  std::string first;
+  for (const Target *target : targets) {
+    auto machine = target->createTargetMachine();
+    if (!machine) {
+      diagnostics.push_back(internalError(llvm::toString(machine.takeError())));
+      return false;
+    }
+    const std::string own = (*machine)->getTargetTriple().getArchName().str();
+    if (first.empty())
+      first = own;
+    if (own == first)
+      continue;
+    diagnostics.push_back({{},
+                           "one file can't hold the code of " +
+                               targets.front()->info().name + " (" + first +
+                               ") and of " + target->info().name + " (" + own +
+                               ")",
+                           "targets of one architecture"});
+    return false;
+  }
+  return true;
+}
+
 /// The targets of a list without repetition ("host" may be one of the others).
 static std::vector<const Target *>
 findTargets(const std::vector<std::string> &names,
@@ -127,7 +154,8 @@ std::vector<Diagnostic> compileBundle(const std::vector<Spec> &specs,
                                       const std::string &path) {
   std::vector<Diagnostic> diagnostics;
   std::vector<const Target *> chosen = findTargets(targets, diagnostics);
-  if (!checkNames(specs, diagnostics))
+  if (!checkNames(specs, diagnostics) ||
+      !checkArchitectures(chosen, diagnostics))
     return diagnostics;
   std::vector<std::string> objects, symbols;
   for (const Spec &spec : specs)

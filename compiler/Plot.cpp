@@ -42,7 +42,7 @@ struct TileMap::Source {
 void TileMap::forEachAllowed(int64_t query,
                              const std::function<void(Span)> &body) const {
   const auto &classes = source->classes;
-  source->walk.allowed(classes[query % classes.size()], query,
+  source->walk.allowed(classes[query % classes.size()], query, MaskBound::Most,
                        [&](KeyRange run) { body({run.lo, run.hi}); });
 }
 
@@ -92,7 +92,7 @@ TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
         return item.isListed ? item.queries[number] - walk.firstPosition()
                              : itemClass.residue + number * step;
       };
-      TileMap::Row row{{queryOf(lo), queryOf(hi - 1) + 1}, step, {}, {}};
+      TileMap::Row row{{queryOf(lo), queryOf(hi - 1) + 1}, item.step(), {}, {}};
       if (item.isListed)
         for (int64_t number = lo; number < hi; ++number)
           row.listed.push_back(queryOf(number));
@@ -118,6 +118,14 @@ TileMap makeTileMap(const Spec &spec, const CompileOptions &options,
   llvm::sort(map.rows, [](const TileMap::Row &a, const TileMap::Row &b) {
     return a.queries.lo < b.queries.lo;
   });
+  if (walk.isOpen())
+    for (int64_t query = 0; query < qLen; ++query)
+      for (auto [bound, sign] :
+           {std::pair(MaskBound::Most, 1), std::pair(MaskBound::Least, -1)})
+        walk.allowed(classes[query % classes.size()], query, bound,
+                     [&map, sign = sign](KeyRange run) {
+                       map.openPairs += sign * (run.hi - run.lo);
+                     });
   map.visitedPairs = std::llround(pairs / double(group.heads));
   map.source = std::make_shared<const TileMap::Source>(
       TileMap::Source{std::move(variant), walk, std::move(classes)});

@@ -34,11 +34,12 @@ public:
   };
   /// The tiles of one work item, by key. Where several heads share a tile's
   /// rows, the queries are those of the one head. An item of a dilated head has
-  /// every d-th query and key of its stretch; items of other classes overlap
-  /// it.
+  /// every d-th query of its stretch, and of a tile's keys every d-th from the
+  /// first on; items of other classes overlap it. So do items of queries at
+  /// listed positions, whose rows count there and not in others.
   struct Row {
     Span queries;
-    int64_t step; ///< from one query of the item to the next
+    int64_t step; ///< from one query, or key, of the item to the next
     std::vector<Tile> tiles;
     /// Of an item of queries at listed positions: those. Else empty.
     std::vector<int64_t> listed;
@@ -56,9 +57,13 @@ public:
   int64_t visitedPairs = 0;
   bool ok() const { return diagnostics.empty(); }
 
+  /// Pairs that depend on parameters without a value, of the head.
+  int64_t openPairs = 0;
+
   /// Calls `body` with the longest runs of keys that a query may attend to, in
-  /// ascending order; 0 <= query < the number of queries. Not to be called by
-  /// two threads at once.
+  /// ascending order; 0 <= query < the number of queries. Keys that depend on
+  /// parameters without a value are among them. Not to be called by two
+  /// threads at once.
   void forEachAllowed(int64_t query,
                       const std::function<void(Span)> &body) const;
 

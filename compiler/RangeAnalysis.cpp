@@ -455,4 +455,38 @@ std::string RangeAnalysis::describe() const {
   return text;
 }
 
+static void summarise(const CondRef &cond, bool isInner,
+                      RangeAnalysis::Summary &out) {
+  switch (cond->kind) {
+  case Cond::Kind::True:
+    out.condition += "every key";
+    return;
+  case Cond::Kind::False:
+    out.condition += "no key";
+    return;
+  case Cond::Kind::Atom:
+    out.condition += printAtom(cond->atom);
+    if (!llvm::is_contained(out.effects, effect(cond->atom)))
+      out.effects.push_back(effect(cond->atom));
+    return;
+  case Cond::Kind::And:
+  case Cond::Kind::Or:
+    out.condition += isInner ? "(" : "";
+    for (const CondRef &child : cond->children) {
+      if (child != cond->children.front())
+        out.condition += cond->kind == Cond::Kind::And ? " and " : " or ";
+      summarise(child, /*isInner=*/true, out);
+    }
+    out.condition += isInner ? ")" : "";
+    return;
+  }
+}
+
+RangeAnalysis::Summary RangeAnalysis::summary() const {
+  Summary result;
+  summarise(mask->value.yes, /*isInner=*/false, result);
+  result.open = mask->open;
+  return result;
+}
+
 } // namespace attn

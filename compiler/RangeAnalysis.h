@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace attn {
 
@@ -163,6 +164,13 @@ public:
   /// For people: each condition with what it bounds, and what was left open
   /// and where it is written. Several lines, each ended by a newline.
   std::string describe() const;
+  /// The same in one line.
+  struct Summary {
+    std::string condition;            ///< "k <= q and k >= q - 3"
+    std::vector<std::string> effects; ///< what it bounds, each once
+    std::vector<std::string> open;    ///< what was not understood, and where
+  };
+  Summary summary() const;
 
 private:
   std::shared_ptr<const range::Mask> mask;

@@ -8,7 +8,6 @@
 #include "compiler/Target.h"
 #include "compiler/Tile.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 
@@ -46,12 +45,32 @@ PlannedVariant::make(const Spec &spec, const CompileOptions &options,
   return result;
 }
 
+static bool isOpenIn(AttentionOp op, const CallValues &values) {
+  if (op.getMask().empty())
+    return false;
+  return llvm::any_of(op.getMask().front(), [&](Operation &inner) {
+    return !isa<YieldOp>(inner) && !isComputable(inner, values);
+  });
+}
+
 TileWalk::TileWalk(AttentionOp op, const TargetInfo &target, int64_t qLen,
                    int64_t kvLen, const attn_call *call)
     : op(op), plan(toPlan(*op.getPlan())),
-      parts(std::make_shared<const MaskParts>(op)), values(op, call),
-      lanes(target.lanes), qLen(qLen), kvLen(kvLen),
-      shift(op.getAlign() == Alignment::TopLeft ? 0 : kvLen - qLen) {}
+      parts(std::make_shared<const MaskParts>(op)),
+      values(std::make_shared<const CallValues>(op, call)),
+      open(isOpenIn(op, *values)), lanes(target.lanes), qLen(qLen),
+      kvLen(kvLen),
+      shift(op.getAlign() == Alignment::TopLeft ? 0 : kvLen - qLen) {
+  auto counted = [&](MaskBound bound) {
+    auto of = [&](const PartMask &part) {
+      return Counted(*part.region, bound, *values);
+    };
+    return std::make_shared<CountedParts>(
+        CountedParts{of(parts->dense), of(parts->gathered), of(parts->listed)});
+  };
+  most = counted(MaskBound::Most);
+  least = open ? counted(MaskBound::Least) : most;
+}
 
 int64_t TileWalk::positionOf(const Item &item, int64_t row) const {
   const int64_t heads = item.group.heads.heads;
@@ -88,13 +107,13 @@ void TileWalk::items(const ItemGroup &group,
     return;
   item.isListed = true;
   item.firstKey = 0;
-  item.queries = values.listedWithin(shift, shift + qLen);
+  item.queries = values->listedWithin(shift, shift + qLen);
   tiles(item, int64_t(item.queries.size()) * group.heads.heads);
 }
 
 Scalars TileWalk::known(const RangeAnalysis &analysis, Rows rows,
                         std::optional<KeyRange> keys, Scalars scalars) const {
-  scalars.loads = analysis.loads(rows, keys, scalars, values);
+  scalars.loads = analysis.loads(rows, keys, scalars, *values);
   return scalars;
 }
 
@@ -161,7 +180,7 @@ int64_t TileWalk::tiles(const Item &item,
   }
   if (item.isListed || parts->lists.empty())
     return skipped;
-  for (llvm::ArrayRef<int64_t> rest = values.listedWithin(0, kvLen);
+  for (llvm::ArrayRef<int64_t> rest = values->listedWithin(0, kvLen);
        !rest.empty();) {
     SmallVector<int64_t> picked;
     for (int64_t key : rest.take_front(plan.keys))
@@ -182,71 +201,11 @@ int64_t TileWalk::tiles(const Item &item,
   return skipped;
 }
 
-/// The value of the mask for one pair, by folding each operation.
-bool TileWalk::holds(Region &region, int64_t q, int64_t k, Scalars s) const {
-  Block &block = region.front();
-  llvm::DenseMap<Value, Attribute> known;
-  AttentionOp attention = op; // (a detached region knows no context)
-  Builder b(attention.getContext());
-  const int64_t args[] = {s.b, s.h, s.g, q, k, s.qLen, s.kvLen};
-  for (auto [argument, value] : llvm::zip(block.getArguments(), args))
-    known[argument] = b.getI32IntegerAttr(static_cast<int32_t>(value));
-  auto integer = [&](Value v) {
-    return cast<IntegerAttr>(known.lookup(v)).getInt();
-  };
-  auto parameter = [&](int64_t number, ValueRange indices,
-                       mlir::Type type) -> Attribute {
-    SmallVector<int64_t> at;
-    for (Value index : indices)
-      at.push_back(integer(index));
-    auto value = values.real(number, at);
-    if (!value)
-      return {};
-    return type.isF32() ? Attribute(b.getF32FloatAttr(float(*value)))
-                        : b.getIntegerAttr(type, int64_t(*value));
-  };
-  for (Operation &inner : block.without_terminator()) {
-    if (llvm::any_of(inner.getOperands(),
-                     [&](Value v) { return !known.lookup(v); }))
-      return true; // counted as allowed rather than lost
-    Attribute result;
-    if (auto param = dyn_cast<ParamOp>(inner)) {
-      result = parameter(param.getNumber(), param.getAt(), param.getType());
-    } else if (auto member = dyn_cast<MemberOp>(inner)) {
-      result = integer(member.getPosition()) < 0
-                   ? b.getBoolAttr(false) // no list has one before the first
-                   : parameter(member.getNumber(),
-                               {member.getBatch(), member.getPosition()},
-                               b.getI1Type());
-    } else if (auto same = dyn_cast<CongruentOp>(inner)) {
-      int64_t distance = integer(same.getK()) - integer(same.getQ());
-      result = b.getBoolAttr(distance % integer(same.getStep()) == 0);
-    } else {
-      SmallVector<Attribute> operands;
-      for (Value v : inner.getOperands())
-        operands.push_back(known.lookup(v));
-      SmallVector<OpFoldResult> results;
-      if (succeeded(inner.fold(operands, results)) && results.size() == 1) {
-        result = dyn_cast<Attribute>(results[0]);
-        if (!result)
-          result = known.lookup(cast<Value>(results[0]));
-      }
-    }
-    if (!result)
-      return true;
-    known[inner.getResult(0)] = result;
-  }
-  auto result = dyn_cast_or_null<IntegerAttr>(
-      known.lookup(block.getTerminator()->getOperand(0)));
-  return !result || !result.getValue().isZero();
-}
-
 /// Keys by number in the class; `body` gets runs of numbers.
-void TileWalk::split(int64_t q, KeyRange keys, const Item &item,
+void TileWalk::split(int64_t q, KeyRange keys, const Item &item, Counted &mask,
                      llvm::function_ref<void(KeyRange)> body) const {
   if (keys.empty())
     return;
-  const PartMask &mask = maskOf(item);
   switch (classify(mask.analysis, {q, q}, item.positions(keys), item.scalars)) {
   case TileClass::Skip:
     return;
@@ -255,37 +214,47 @@ void TileWalk::split(int64_t q, KeyRange keys, const Item &item,
   case TileClass::Partial:
     break;
   }
-  if (keys.hi - keys.lo == 1) {
-    if (holds(*mask.region, q, item.position(keys.lo), item.scalars))
-      body(keys);
-    return;
+  const int64_t count = keys.hi - keys.lo;
+  if (count > MaskRows::kMostKeys) {
+    const int64_t middle = keys.lo + count / 2;
+    split(q, {keys.lo, middle}, item, mask, body);
+    return split(q, {middle, keys.hi}, item, mask, body);
   }
-  int64_t middle = keys.lo + (keys.hi - keys.lo) / 2;
-  split(q, {keys.lo, middle}, item, body);
-  split(q, {middle, keys.hi}, item, body);
+  const ArrayRef<uint8_t> holds = mask.rows.evaluate(
+      q, item.position(keys.lo), item.step(), int(count), item.scalars);
+  for (size_t i = 0; i < holds.size();) {
+    const size_t begin = i;
+    while (i < holds.size() && holds[i])
+      ++i;
+    if (i == begin)
+      ++i;
+    else
+      body({keys.lo + int64_t(begin), keys.lo + int64_t(i)});
+  }
 }
 
-void TileWalk::allowed(const ItemGroup &group, int64_t query,
+void TileWalk::allowed(const ItemGroup &group, int64_t query, MaskBound bound,
                        llvm::function_ref<void(KeyRange)> body) const {
   const int64_t q = query + shift;
   Item item = itemOf(group);
-  if (!parts->lists.empty() && !values.listedWithin(q, q + 1).empty()) {
+  if (!parts->lists.empty() && !values->listedWithin(q, q + 1).empty()) {
     item.isListed = true;
     item.firstKey = 0;
   }
+  CountedParts &masks = bound == MaskBound::Most ? *most : *least;
   std::vector<KeyRange> runs;
   const KeyRange numbers = hullOf(item, {q, q});
-  split(q, numbers, item, [&](KeyRange keys) {
-    if (item.step() == 1)
-      return runs.push_back(keys);
-    for (int64_t key = keys.lo; key < keys.hi; ++key)
-      runs.push_back(item.positions({key, key + 1}));
-  });
+  split(q, numbers, item, item.isListed ? masks.listed : masks.dense,
+        [&](KeyRange keys) {
+          if (item.step() == 1)
+            return runs.push_back(keys);
+          for (int64_t key = keys.lo; key < keys.hi; ++key)
+            runs.push_back(item.positions({key, key + 1}));
+        });
   if (!item.isListed && !parts->lists.empty()) {
-    for (int64_t key : values.listedWithin(0, kvLen))
+    for (int64_t key : values->listedWithin(0, kvLen))
       if (!isVisitedDensely(item, numbers, key) &&
-          (parts->gathered.region->empty() ||
-           holds(*parts->gathered.region, q, key, item.scalars)))
+          masks.gathered.rows.evaluate(q, key, 1, 1, item.scalars).front())
         runs.push_back({key, key + 1});
     llvm::sort(runs, [](KeyRange a, KeyRange b) { return a.lo < b.lo; });
   }

@@ -12,6 +12,7 @@
 #include "compiler/AttnDialect.h"
 #include "compiler/CallValues.h"
 #include "compiler/Compiler.h"
+#include "compiler/MaskRows.h"
 #include "compiler/Plan.h"
 #include "compiler/Specialise.h"
 #include "compiler/Tile.h"
@@ -43,7 +44,8 @@ struct PlannedVariant {
 
 /// Lengths are those of the sequence. Parameters that `values` (may be null)
 /// does not tell are open, and lists of tokens then empty. `op` and `values`
-/// have to outlive it.
+/// have to outlive it. Copies share what they look up; none of them is for two
+/// threads at once.
 class TileWalk {
 public:
   TileWalk(AttentionOp op, const TargetInfo &target, int64_t qLen,
@@ -89,15 +91,20 @@ public:
   int64_t tiles(const Item &item,
                 llvm::function_ref<void(const Visit &)> body) const;
   /// The keys that a query (counted from 0) of a group's class may attend to,
-  /// as longest runs of positions in ascending order.
-  void allowed(const ItemGroup &group, int64_t query,
+  /// as longest runs of positions in ascending order: with `Most` all that
+  /// some values of the open parameters allow, with `Least` those that all
+  /// values do. Time grows with what the analysis cannot decide of the query,
+  /// and not with what is open.
+  void allowed(const ItemGroup &group, int64_t query, MaskBound bound,
                llvm::function_ref<void(KeyRange)> body) const;
+  /// Whether the mask reads a parameter without a value, so that bounds differ.
+  bool isOpen() const { return open; }
 
   /// The position of the query of a row of an item.
   int64_t positionOf(const Item &item, int64_t row) const;
 
   const Plan &getPlan() const { return plan; }
-  const CallValues &getValues() const { return values; }
+  const CallValues &getValues() const { return *values; }
   const MaskParts &getParts() const { return *parts; }
   /// The position of query 0.
   int64_t firstPosition() const { return shift; }
@@ -109,21 +116,36 @@ private:
   const PartMask &maskOf(const Item &item) const {
     return item.isListed ? parts->listed : parts->dense;
   }
+  /// A mask that reads nothing open, to count pairs with.
+  struct Counted {
+    std::unique_ptr<mlir::Region> region;
+    RangeAnalysis analysis;
+    MaskRows rows;
+
+    Counted(mlir::Region &mask, MaskBound bound, const CallValues &values)
+        : region(boundOf(mask, bound, values)),
+          analysis(RangeAnalysis::analyse(*region)), rows(*region, values) {}
+  };
+  /// Those of the parts of the pairs.
+  struct CountedParts {
+    Counted dense, gathered, listed;
+  };
   KeyRange hullOf(const Item &item, Rows rows) const;
   Scalars known(const RangeAnalysis &analysis, Rows rows,
                 std::optional<KeyRange> keys, Scalars scalars) const;
   TileClass classify(const RangeAnalysis &analysis, Rows rows, KeyRange keys,
                      Scalars scalars) const;
   double visited(const Item &item, int64_t key, int64_t end, bool masked) const;
-  void split(int64_t q, KeyRange keys, const Item &item,
+  void split(int64_t q, KeyRange keys, const Item &item, Counted &mask,
              llvm::function_ref<void(KeyRange)> body) const;
-  bool holds(mlir::Region &mask, int64_t q, int64_t k, Scalars scalars) const;
   bool isVisitedDensely(const Item &item, KeyRange numbers, int64_t key) const;
 
   AttentionOp op;
   Plan plan;
   std::shared_ptr<const MaskParts> parts;
-  CallValues values;
+  std::shared_ptr<const CallValues> values;
+  bool open;
+  std::shared_ptr<CountedParts> most, least; ///< one and the same unless `open`
   int64_t lanes, qLen, kvLen, shift;
 };
 

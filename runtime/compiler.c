@@ -120,7 +120,7 @@ static bool search_directories(char *path, size_t size,
 
 static int find_locked(const char *option, struct attn_compiler **compiler,
                        attn_error *error) {
-  struct identity identity;
+  struct identity identity = {0};
   char path[PATH_MAX + sizeof ATTNC_LIBRARY + 2];
   const char *from_environment = getenv("ATTNC_LIBRARY");
   if (from_environment && !*from_environment)

@@ -13,8 +13,10 @@ class Commands(support.Case):
         self.assertTrue(any(t["runs_here"] for t in targets))
         for target in targets:
             self.assertIn(target["name"], text)
-            self.assertEqual(target["through"],
-                             "native" if target["runs_here"] else None)
+            through = target["through"]
+            self.assertEqual(through == "native", target["runs_here"])
+            if through and not target["runs_here"]:
+                self.assertIn(f"through {through}", text)
 
     def test_explain(self):
         self.write("c.attn", CAUSAL)

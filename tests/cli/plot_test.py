@@ -149,6 +149,58 @@ class Plot(support.Case):
         self.check_pairs(lambda q, k: k <= q, 33, 33, "--head", 6, "--plan", PLAN,
                          "--target", "x86-avx2")
 
+    def test_listed_tokens(self):
+        """Columns of listed keys, rows of listed queries, nothing else."""
+        lists = ([], [0], [0, 1, 20, 38], [39, 3, 3, 17, 16], list(range(0, 40, 3)))
+        for dilation, tokens in itertools.product((1, 3), lists):
+            self.write("v.attn", "attention v(t: tokens) { heads = 4 head_dim = 16 "
+                       f"mask = window(5, 4, {dilation}) || global(t) }}\n")
+            given = ("--param", f"t={tokens}", "--plan", PLAN, "--target", "x86-avx2")
+            inside = lambda q, k, d=dilation: ((k - q) % d == 0
+                                               and -5 * d <= k - q <= 4 * d)
+            for queries in (40, 25):
+                shift = 40 - queries
+                self.check_pairs(
+                    lambda i, k, s=shift, t=tokens, inside=inside:
+                    inside(i + s, k) or k in t or i + s in t, queries, 40, *given)
+                lengths = ("--q-len", queries, "--kv-len", 40, *given)
+                explained = json.loads(
+                    self.succeed("explain", "v.attn", *lengths, "--json").out)
+                visited, allowed, tiles = self.numbers(self.words(
+                    self.plot("v.svg", "v.attn", *lengths, "--head", 1)))
+                self.assertEqual(allowed, sum(
+                    inside(q, k) or k in tokens or q in tokens
+                    for q in range(shift, 40) for k in range(40)))
+                self.assertEqual((visited, allowed, tiles),
+                                 tuple(explained[name] for name in
+                                       ("visited_pairs", "allowed_pairs", "tiles")))
+
+    def test_listed_tokens_of_many(self):
+        """One token of thousands is a line of its own."""
+        self.write("v.attn", "attention v(t: tokens) { heads = 4 head_dim = 16 "
+                   "mask = window(256) || global(t) }\n")
+        image = Png(self.plot("v.png", "v.attn", "--q-len", 8192, "--param",
+                              "t=[4096]", "--target", "x86-avx2"))
+        at = lambda token: token * 768 // 8192
+        line = [range(at(4096) - 3, at(4096) + 4)] * 2
+        for far in (at(1000), at(7000)):
+            for pixels in ([(LEFT + x, TOP + far) for x in line[0]],
+                           [(LEFT + far, TOP + y) for y in line[1]]):
+                self.assertIn(FULL, [image.pixel(*p) for p in pixels])
+            self.assertNotEqual(image.pixel(LEFT + far + 20, TOP + at(4000)), FULL)
+
+    def test_open_pairs(self):
+        self.write("v.attn", "attention v(doc: i32[batch, tokens], n: i32) { heads = 4 "
+                   "head_dim = 16 mask = causal && (doc[b, q] == doc[b, k] || k < n) }\n")
+        words = lambda *given: "\n".join(self.words(self.plot(
+            "v.svg", "v.attn", "--q-len", 30, *given)))
+        self.assertIn("for 0 allowed and 465 open", words())
+        self.assertIn("for 165 allowed and 300 open", words("-D", "n=6"))
+        given = ("--param", f"doc={[[i // 10 for i in range(30)]]}", "--param", "n=6")
+        allowed = sum(q // 10 == k // 10 or k < 6
+                      for q in range(30) for k in range(q + 1))
+        self.assertIn(f"for {allowed} allowed (", words(*given))
+
     def test_each_head(self):
         self.variant("causal && (h == 1 || q - k < 4)")
         for head in range(4):

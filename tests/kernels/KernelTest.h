@@ -65,13 +65,15 @@ inline std::string suffix(const testing::TestParamInfo<std::string> &info) {
 /// A test that runs once for each target that runs here.
 class KernelTest : public testing::TestWithParam<std::string> {
 protected:
-  /// A kernel of one variant with the properties to ask of it.
-  Properties kernelOf(const Spec &spec) {
+  Code compiled(const Spec &spec) {
     std::string error;
     Code code = compileHere(spec, GetParam(), error);
     EXPECT_EQ(error, "") << print(spec);
-    return {*executor, code};
+    return code;
   }
+
+  /// A kernel of one variant with the properties to ask of it.
+  Properties kernelOf(const Spec &spec) { return {*executor, compiled(spec)}; }
 
   /// The kernel matches the oracle on the case.
   void expectRight(const Case &c) {
@@ -80,10 +82,7 @@ protected:
 
   /// Runs a case; expects no fault and nothing else written.
   std::unique_ptr<Trial> run(const Case &c, Order order = Order::AllAtOnce) {
-    std::string error;
-    Code code = compileHere(c.spec, GetParam(), error);
-    EXPECT_EQ(error, "") << print(c.spec);
-    auto trial = std::make_unique<Trial>(c, code, order);
+    auto trial = std::make_unique<Trial>(c, compiled(c.spec), order);
     EXPECT_EQ(trial->intact(executor->run({trial->job})[0]), "") << describe(c);
     return trial;
   }
@@ -101,6 +100,34 @@ inline Spec variant(int64_t heads, int64_t kvHeads, int64_t dim,
   return parseOne(fmt::format("attention test {{ heads = {} kv_heads = {} "
                               "head_dim = {} {} }}",
                               heads, kvHeads, dim, rest));
+}
+
+/// The same with parameters, which are declared as in a text.
+inline Spec variant(const std::string &parameters, int64_t heads,
+                    int64_t kvHeads, int64_t dim, const std::string &rest) {
+  return parseOne(fmt::format("attention test({}) {{ heads = {} kv_heads = {} "
+                              "head_dim = {} {} }}",
+                              parameters, heads, kvHeads, dim, rest));
+}
+
+/// The value of a parameter: its elements, row by row, and its extents.
+inline Argument argument(std::vector<int64_t> shape,
+                         std::vector<double> values) {
+  Argument result;
+  result.value = {std::move(values), std::move(shape)};
+  return result;
+}
+inline Argument scalar(double value) { return argument({}, {value}); }
+/// Element n, counted row by row, is value(n).
+template <typename F>
+Argument argumentOf(const std::vector<int64_t> &shape, F &&value) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  std::vector<double> values;
+  for (int64_t n = 0; n < count; ++n)
+    values.push_back(static_cast<double>(value(n)));
+  return argument(shape, std::move(values));
 }
 
 /// V holds the key's position: with Q = 0, O is the mean of positions.

@@ -14,13 +14,14 @@ namespace attn::test {
 namespace {
 
 TEST(Targets, EachRunsHereOrIsEmulated) {
-  for (const std::string &target : allTargets()) {
-    if (runsHere(target))
-      std::printf("%s: native\n", target.c_str());
-    else if (Emulator emulator = emulatorFor(target); emulator.missing.empty())
-      std::printf("%s: %s\n", target.c_str(), emulator.name.c_str());
+  for (const TargetState &state : targetStates()) {
+    const Emulator emulator = emulatorFor(state.name);
+    if (state.runsHere)
+      std::printf("%s: native\n", state.name.c_str());
+    else if (emulator.missing.empty())
+      std::printf("%s: %s\n", state.name.c_str(), emulator.name.c_str());
     else
-      ADD_FAILURE() << target << " is not tested: " << emulator.missing;
+      ADD_FAILURE() << state.name << " is not tested: " << emulator.missing;
   }
 }
 
@@ -45,8 +46,8 @@ Code objectFor(const Spec &spec, const std::string &target) {
   return emulatedCode(result.data, kernelSymbol(spec.name, target));
 }
 
-TEST(Emulated, Avx512Kernels) {
-  const std::string target = "x86-avx512";
+/// Random variants, and main loops, of a target through its emulator.
+void checkEmulated(const std::string &target, int variants) {
   std::vector<std::unique_ptr<Trial>> trials;
   std::vector<Job> jobs;
   const auto add = [&](const Case &c, const Code &code) {
@@ -55,7 +56,7 @@ TEST(Emulated, Avx512Kernels) {
     jobs.push_back(trials.back()->job);
   };
   // Random variants and calls; several calls of each.
-  for (int n = 0; n < 10; ++n) {
+  for (int n = 0; n < variants; ++n) {
     const Features features =
         n % 2 ? Features::level3().small() : Features::smallCalls();
     Choices choices(static_cast<uint64_t>(n) + 500);
@@ -63,7 +64,7 @@ TEST(Emulated, Avx512Kernels) {
         parseOne(randomVariant(choices, features, fmt::format("random{}", n)));
     Code code = objectFor(spec, target);
     for (int call = 0; call < 3; ++call)
-      add(randomCase(choices, features, spec, code.kernel), code);
+      add(randomCase(choices, features, spec, code.descriptor()), code);
   }
   // The main loops: whole registers, several tiles, an edge in each dimension.
   Spec wide = parseOne("attention wide { heads = 2 kv_heads = 1 head_dim = 67 "
@@ -76,6 +77,11 @@ TEST(Emulated, Avx512Kernels) {
   for (size_t n = 0; n < jobs.size(); ++n)
     EXPECT_EQ(trials[n]->judge(outcomes[n]), "") << describe(trials[n]->c);
 }
+
+// A machine is emulated more slowly than a single program.
+TEST(Emulated, Avx512Kernels) { checkEmulated("x86-avx512", 10); }
+TEST(Emulated, Avx2Kernels) { checkEmulated("x86-avx2", 10); }
+TEST(Emulated, NeonKernels) { checkEmulated("arm-neon", 60); }
 
 TEST(Check, ReportsWhatItRan) {
   Spec spec = variant(4, 2, 24, "mask = causal && sliding(30)");
@@ -90,6 +96,21 @@ TEST(Check, ReportsWhatItRan) {
   EXPECT_EQ(report.through, "native");
   EXPECT_GT(report.worst, 0);
   EXPECT_LE(report.worst, 1);
+}
+
+TEST(Check, GoesThroughAnEmulator) {
+  Spec spec = variant(4, 2, 24, "mask = causal && sliding(30)");
+  for (const TargetState &state : targetStates()) {
+    if (state.runsHere)
+      continue;
+    std::string missing;
+    const std::string emulator = emulatorOf(state.name, missing);
+    EXPECT_NE(emulator, "") << missing;
+    CheckReport report = checkSpec(spec, state.name, 4, 3, {});
+    EXPECT_TRUE(report.ok()) << report.error << report.firstFailure;
+    EXPECT_EQ(report.cases, 4);
+    EXPECT_EQ(report.through, emulator);
+  }
 }
 
 TEST(Check, RefusesWithAText) {

@@ -241,6 +241,8 @@ def commands(tree):
                 rows += 1
                 if rows > 2 and not re.search(r"`(\./dev|attnc|ctest) ?[^`]*`", line):
                     yield name, number, "a figure without the command that prints it"
+            elif not line.startswith("|"):
+                rows = 0 # each table has a head of its own
 
 
 # --- Sizes, names, left-overs ---------------------------------------------------

@@ -122,6 +122,12 @@ void runEmulated(const Spec &spec, const CompileOptions &options,
 
 } // namespace
 
+std::string emulatorOf(const std::string &target, std::string &missing) {
+  Emulator emulator = emulatorFor(target);
+  missing = emulator.missing;
+  return emulator.name;
+}
+
 CheckReport checkSpec(const Spec &spec, const std::string &target,
                       int64_t cases, uint64_t seed,
                       const std::function<void(int64_t done)> &progress) {

@@ -31,6 +31,10 @@ struct CheckReport {
   }
 };
 
+/// The name of the emulator that `checkSpec` takes for a target that does not
+/// run here. Where there is none it is empty, and `missing` says what to do.
+std::string emulatorOf(const std::string &target, std::string &missing);
+
 /// Compiles a variant for a target ("host": the best that runs here) and runs
 /// it on `cases` random calls: sizes, per-sequence lengths, strides, bases and
 /// values, with poison wherever nothing may be read. Each is compared with an

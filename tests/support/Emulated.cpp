@@ -8,23 +8,14 @@
 #include "tests/support/Process.h"
 #include "tests/support/emulated/format.h"
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <map>
 #include <stdexcept>
-#include <unistd.h>
 
 namespace attn::test {
 
 namespace {
-
-/// An environment variable, or else a setting of the build.
-std::string setting(const char *name, const char *built) {
-  const char *given = std::getenv(name);
-  return given && *given != 0 ? given : built;
-}
 
 template <typename T> void append(std::string &to, const T &value) {
   to.append(reinterpret_cast<const char *>(&value), sizeof value);
@@ -186,14 +177,10 @@ private:
     writeFile(directory / "attn_abi.h", kHarnessAbi);
     std::map<std::string, int64_t> known;
     std::string declarations = "#include \"attn_abi.h\"\n", table;
-    std::vector<std::string> command = {setting("ATTN_CLANG", ATTN_CLANG),
-                                        "-O1",
-                                        "-static",
-                                        "-fuse-ld=lld",
-                                        "-o",
-                                        directory / "harness",
-                                        directory / "harness.c",
-                                        directory / "kernels.c"};
+    std::vector<std::string> command = emulator.compiler;
+    command.insert(command.end(), {"-O1", "-static", "-fuse-ld=lld", "-o"});
+    for (const char *file : {"harness", "harness.c", "kernels.c"})
+      command.push_back(directory / file);
     for (const Job &job : jobs) {
       const Code &code = job.code;
       auto [entry, isNew] =
@@ -218,8 +205,9 @@ private:
                               known.size()));
     std::string output;
     if (int status = runProgram(command, output); status != 0)
-      throw std::runtime_error(
-          fmt::format("linking the harness fails ({}): {}", status, output));
+      throw std::runtime_error(fmt::format(
+          "linking the harness fails ({}; Debian's packages for it: {}): {}",
+          status, emulator.linksWith, output));
   }
 
   std::vector<std::string> runAll(const std::vector<Job> &jobs) const {
@@ -236,11 +224,19 @@ private:
     std::string jobFile = directory.path() / "jobs";
     std::string resultFile = directory.path() / "results";
     writeFile(jobFile, file);
+    std::vector<std::string> command = {emulator.command};
+    const auto add = [&](const std::vector<std::string> &arguments) {
+      command.insert(command.end(), arguments.begin(), arguments.end());
+    };
+    add(emulator.options);
+    const std::string harness = directory.path() / "harness";
+    if (emulator.hasOwnFiles)
+      add({"--file", jobFile + ":/jobs", "--get", "/results:" + resultFile,
+           harness, "/jobs", "/results"});
+    else
+      add({harness, jobFile, resultFile});
     std::string output;
-    int status = runProgram({emulator.command, "--file", jobFile + ":/jobs",
-                             "--get", "/results:" + resultFile,
-                             directory.path() / "harness", "/jobs", "/results"},
-                            output);
+    int status = runProgram(command, output);
     if (status != 0)
       throw std::runtime_error(fmt::format("{} fails with status {}: {}",
                                            emulator.command, status, output));
@@ -279,56 +275,6 @@ private:
 };
 
 } // namespace
-
-Emulator emulatorFor(const std::string &target) {
-  Emulator emulator;
-  if (target != "x86-avx512") {
-    emulator.missing = "there is no emulator for " + target;
-    return emulator;
-  }
-  std::string command = setting("ATTN_AVX512_RUNNER", ATTN_AVX512_RUNNER);
-  if (command.empty())
-    emulator.missing =
-        "no emulator is named: set ATTN_AVX512_RUNNER, in the environment or "
-        "when configuring, to a program that runs static AVX-512 executables";
-  else if (access(command.c_str(), X_OK) != 0)
-    emulator.missing = fmt::format(
-        "ATTN_AVX512_RUNNER is '{}', which is not an executable file", command);
-  else
-    emulator.command = command;
-  emulator.name = std::filesystem::path(emulator.command).filename();
-  return emulator;
-}
-
-Code emulatedCode(std::string object, std::string symbol) {
-  TemporaryDirectory directory;
-  std::string input = directory.path() / "kernel.o";
-  std::string library = directory.path() / "kernel.so";
-  writeFile(input, object);
-  std::string output;
-  if (int status =
-          runProgram({setting("ATTN_CLANG", ATTN_CLANG), "-shared", "-nostdlib",
-                      "-fuse-ld=lld", "-o", library, input},
-                     output);
-      status != 0)
-    throw std::runtime_error(
-        fmt::format("linking a kernel to read what it says fails ({}): {}",
-                    status, output));
-  void *handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (!handle)
-    throw std::runtime_error(dlerror());
-  std::shared_ptr<void> loaded(handle, dlclose);
-  const auto *kernel =
-      static_cast<const attn_kernel *>(dlsym(handle, symbol.c_str()));
-  if (!kernel)
-    throw std::runtime_error(
-        fmt::format("the object does not have the symbol '{}'", symbol));
-  Code code;
-  code.object = std::move(object);
-  code.symbol = std::move(symbol);
-  code.described = std::shared_ptr<const attn_kernel>(loaded, kernel);
-  return code;
-}
 
 std::unique_ptr<Executor> makeEmulatedExecutor(Emulator emulator) {
   return std::make_unique<EmulatedExecutor>(std::move(emulator));

@@ -9,24 +9,31 @@
 #include "tests/support/Executor.h"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace attn::test {
 
-/// The program that runs static executables of another machine:
-///   COMMAND --file HOST:GUEST --get GUEST:HOST PROGRAM ARGS...
-/// (puts a file there, brings one back, passes output and exit status on).
+/// What runs static executables of another machine, and what makes them.
 struct Emulator {
-  std::string name;    ///< the command's last component; empty if there is none
-  std::string command; ///< empty if there is none
+  std::string name;    ///< of the program, as people know it; or empty
+  std::string command; ///< the program; empty if there is none
   std::string missing; ///< why not, and what to install or to set; else empty
+  std::vector<std::string> options; ///< of the program, first of all
+  /// It sees no file of this system, but is told which ones to put there and
+  /// which to bring back:
+  ///   COMMAND --file HOST:GUEST --get GUEST:HOST PROGRAM ARGS...
+  bool hasOwnFiles = false;
+  std::vector<std::string> compiler; ///< clang, and the machine to compile for
+  std::string linksWith; ///< packages without which it can't link, maybe
 };
 
 /// The emulator for a `--target`. For x86-avx512 it is named by the environment
-/// variable ATTN_AVX512_RUNNER, else by the CMake setting of the same name.
+/// variable ATTN_AVX512_RUNNER, else by the CMake setting of the same name; the
+/// others are found in PATH.
 Emulator emulatorFor(const std::string &target);
 
 /// A kernel as an object file, with what it says of itself. Throws
-/// std::runtime_error where that can't be read. Needs what linking needs.
+/// std::runtime_error where that can't be read.
 Code emulatedCode(std::string object, std::string symbol);
 
 /// Runs `Code::object`: links all kernels of the jobs with a harness into one

@@ -45,6 +45,7 @@ int explainVariant(const Options &options) {
     json["kv_len"] = kvLen;
     json["visited_pairs"] = e.visitedPairs;
     json["allowed_pairs"] = e.allowedPairs;
+    json["open_pairs"] = e.openPairs;
     json["tiles"] = {{"full", e.fullTiles},
                      {"partial", e.partialTiles},
                      {"skipped", e.skippedTiles}};
@@ -53,7 +54,12 @@ int explainVariant(const Options &options) {
     json["flops"] = e.flops;
     json["bytes"] = e.bytes;
     json["plan"] = e.plan;
+    // What the plan, the mask and the counts follow from.
     json["reasons"] = e.reasons;
+    for (const std::string &line : e.mask)
+      json["reasons"].push_back("mask: " + line);
+    for (const std::string &note : e.notes)
+      json["reasons"].push_back(note);
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
@@ -61,15 +67,22 @@ int explainVariant(const Options &options) {
              options.qLen, kvLen);
   fmt::print("  pairs    {} visited for {} allowed", e.visitedPairs,
              e.allowedPairs);
-  if (e.allowedPairs)
+  if (e.openPairs)
+    fmt::print(" and {} open", e.openPairs);
+  else if (e.allowedPairs)
     fmt::print(" ({:.3f})", double(e.visitedPairs) / double(e.allowedPairs));
   fmt::print(", per head\n  tiles    {} full, {} partial, {} skipped\n",
              e.fullTiles, e.partialTiles, e.skippedTiles);
   fmt::print("  work     {:.4g} GFLOP, at least {:.4g} MB\n", e.flops / 1e9,
              e.bytes / 1e6);
   fmt::print("  plan     {}\n", e.plan);
-  for (const std::string &reason : e.reasons)
-    fmt::print("           {}\n", reason);
+  auto list = [](const char *title, const std::vector<std::string> &lines) {
+    for (const std::string &line : lines)
+      fmt::print("  {:<8} {}\n", &line == lines.data() ? title : "", line);
+  };
+  list("", e.reasons);
+  list("mask", e.mask);
+  list("note", e.notes);
   return 0;
 }
 

@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
-#include <iterator>
+#include <map>
 #include <memory>
+#include <tuple>
+#include <utility>
 
 namespace attn {
 namespace {
@@ -32,12 +34,13 @@ struct Options : TextOptions {
 };
 
 // Blue and orange stay apart for every kind of eye and in grey.
-constexpr Color kSkipped{233, 236, 239}, kFull{66, 114, 183},
-    kPartial{255, 232, 194}, kInk{33, 37, 41}, kPaper{255, 255, 255},
-    kEdge{73, 80, 87};
-/// Pairs drawn together, by how many of them are allowed, in quarters.
-constexpr Color kAllowed[] = {
-    {252, 208, 145}, {249, 184, 97}, {245, 161, 49}, {242, 137, 0}};
+constexpr Color kSkipped{233, 236, 239}, kPartial{255, 232, 194},
+    kInk{33, 37, 41}, kPaper{255, 255, 255}, kEdge{73, 80, 87};
+/// Pairs drawn together, by how many of them are of that kind, in quarters.
+constexpr std::array<Color, 4> kFull = {
+    {{182, 201, 228}, {143, 172, 213}, {105, 143, 198}, {66, 114, 183}}};
+constexpr std::array<Color, 4> kAllowed = {
+    {{252, 208, 145}, {249, 184, 97}, {245, 161, 49}, {242, 137, 0}}};
 
 constexpr int kLongest = 768; ///< pixels of the longer side, about
 constexpr int kShortest = 48; ///< pixels of a side at least
@@ -84,13 +87,35 @@ private:
   int64_t pixels;
 };
 
+/// Pairs that are drawn as one: how many of them are what.
+struct Cell {
+  int64_t full = 0, allowed = 0; ///< in full tiles; allowed in partial ones
+  bool isMasked = false;         ///< some are in partial tiles
+  /// Some are of a listed query or key, which a share would not show.
+  bool isLine = false;
+
+  Color color(int64_t area) const {
+    if (!full && !allowed)
+      return isMasked ? kPartial : kSkipped;
+    const auto &shades = full >= allowed ? kFull : kAllowed;
+    if (isLine)
+      return shades.back();
+    const int64_t quarters = (4 * std::max(full, allowed) + area / 2) / area;
+    return shades[size_t(std::max<int64_t>(quarters, 1) - 1)];
+  }
+};
+
 class Plot {
 public:
   Plot(const TileMap &map, const Spec &spec, const Options &options,
        const std::string &target, int64_t kvLen)
       : map(map), spec(spec), options(options), target(target),
         keys(kvLen, std::max(options.qLen, kvLen)),
-        queries(options.qLen, std::max(options.qLen, kvLen)) {}
+        queries(options.qLen, std::max(options.qLen, kvLen)) {
+    for (const TileMap::Row &row : map.rows)
+      if (row.step > 1)
+        step = row.step;
+  }
 
   Drawing draw();
 
@@ -104,7 +129,9 @@ private:
              bool upwards = false) {
     drawing.words.push_back({x, y, std::move(text), anchor, bold, upwards});
   }
-  void pairs(const TileMap::Row &row);
+  void draw(std::vector<Drawing::Box> boxes);
+  void pairs();
+  void add(const TileMap::Row &row, int64_t query, std::vector<Cell> &cells);
   void lines();
   void labels();
   void header();
@@ -115,70 +142,131 @@ private:
   const Options &options;
   const std::string &target;
   const Axis keys, queries;
+  const bool arePairs = keys.hasLines(1) && queries.hasLines(1);
   Drawing drawing;
-  std::array<std::vector<Drawing::Box>, std::size(kAllowed)> shades;
+  std::vector<Drawing::Box> below, onTop; ///< pairs; those of listed tokens
   int left = kLeft, top = 0;
+  int64_t step = 1; ///< of the dilation of the head
   int64_t allowedPairs = 0;
 };
 
-/// The allowed pairs of an item: counts all, draws those in partial tiles.
-void Plot::pairs(const TileMap::Row &row) {
-  const int64_t kStep = keys.step(), qStep = queries.step();
-  // counts[t][c]: allowed pairs of column c of partial tile t.
-  std::vector<std::vector<int64_t>> counts(row.tiles.size());
-  for (int64_t q = row.queries.lo; q < row.queries.hi;) {
-    const Span band{q, std::min(q + qStep, row.queries.hi)};
-    for (size_t t = 0; t < row.tiles.size(); ++t) {
-      const TileMap::Tile &tile = row.tiles[t];
-      if (!tile.full)
-        counts[t].assign(
-            size_t((tile.keys.hi - tile.keys.lo + kStep - 1) / kStep), 0);
+/// The pairs of a query, to the cells of its band.
+void Plot::add(const TileMap::Row &row, int64_t query,
+               std::vector<Cell> &cells) {
+  const int64_t width = keys.step();
+  std::vector<Span> allowed;
+  map.forEachAllowed(query, [&](Span run) {
+    allowedPairs += run.hi - run.lo;
+    allowed.push_back(run);
+  });
+  auto count = [&](Span span, int64_t Cell::*kind, bool isLine) {
+    for (int64_t k = span.lo; k < span.hi;) {
+      const int64_t next = std::min(span.hi, (k / width + 1) * width);
+      Cell &cell = cells[size_t(k / width)];
+      if (kind)
+        cell.*kind += next - k;
+      else
+        cell.isMasked = true;
+      cell.isLine |= isLine;
+      k = next;
     }
-    for (; q < band.hi; ++q) {
-      if ((q - row.queries.lo) % row.step != 0)
-        continue;
-      size_t first = 0;
-      map.forEachAllowed(q, [&](Span run) {
-        allowedPairs += run.hi - run.lo;
-        while (first < row.tiles.size() && row.tiles[first].keys.hi <= run.lo)
-          ++first;
-        for (size_t t = first;
-             t < row.tiles.size() && row.tiles[t].keys.lo < run.hi; ++t) {
-          const TileMap::Tile &tile = row.tiles[t];
-          const int64_t end = std::min(run.hi, tile.keys.hi);
-          for (int64_t k = std::max(run.lo, tile.keys.lo);
-               !tile.full && k < end;) {
-            const int64_t column = (k - tile.keys.lo) / kStep;
-            const int64_t next =
-                std::min(end, tile.keys.lo + (column + 1) * kStep);
-            counts[t][size_t(column)] += next - k;
-            k = next;
-          }
-        }
-      });
-    }
-    for (size_t t = 0; t < row.tiles.size(); ++t) {
-      const Span &span = row.tiles[t].keys;
-      auto shade = [&](size_t column) -> int64_t {
-        const int64_t lo = span.lo + int64_t(column) * kStep;
-        const int64_t area =
-            (std::min(lo + kStep, span.hi) - lo) * (band.hi - band.lo);
-        return (4 * counts[t][column] + area - 1) / area;
-      };
-      for (size_t c = 0; c < counts[t].size();) {
-        const size_t begin = c;
-        const int64_t value = shade(c);
-        while (c < counts[t].size() && shade(c) == value)
-          ++c;
-        if (value)
-          shades[size_t(value - 1)].push_back(
-              box(band,
-                  {span.lo + int64_t(begin) * kStep,
-                   std::min(span.lo + int64_t(c) * kStep, span.hi)},
-                  kAllowed[value - 1]));
-      }
-    }
+  };
+  for (const TileMap::Tile &tile : row.tiles) {
+    const bool isLine = !row.listed.empty() || !tile.gathered.empty();
+    auto visit = [&](Span keys) {
+      if (tile.full)
+        return count(keys, &Cell::full, isLine);
+      count(keys, nullptr, false);
+      auto run = std::partition_point(allowed.begin(), allowed.end(),
+                                      [&](Span r) { return r.hi <= keys.lo; });
+      for (; run != allowed.end() && run->lo < keys.hi; ++run)
+        count({std::max(run->lo, keys.lo), std::min(run->hi, keys.hi)},
+              &Cell::allowed, isLine);
+    };
+    if (!tile.gathered.empty())
+      std::for_each(tile.gathered.begin(), tile.gathered.end(), visit);
+    else if (row.step == 1)
+      visit(tile.keys);
+    else
+      for (int64_t k = tile.keys.lo; k < tile.keys.hi; k += row.step)
+        visit({k, k + 1});
   }
+}
+
+/// What the kernel does with each pair, cell by cell.
+void Plot::pairs() {
+  // The item of each query.
+  std::vector<const TileMap::Row *> items(size_t(queries.count));
+  for (const bool isListed : {false, true})
+    for (const TileMap::Row &row : map.rows) {
+      if (row.listed.empty() == isListed)
+        continue;
+      for (int64_t query : row.listed)
+        items[size_t(query)] = &row;
+      for (int64_t q = row.queries.lo; !isListed && q < row.queries.hi;
+           q += row.step)
+        items[size_t(q)] = &row;
+    }
+  // Boxes that reach the last band, by key: the next may make them taller.
+  struct Place {
+    std::vector<Drawing::Box> *boxes;
+    size_t number;
+  };
+  std::map<int64_t, Place> open;
+  const int64_t width = keys.step(), height = queries.step();
+  for (int64_t q = 0; q < queries.count; q += height) {
+    const Span band{q, std::min(q + height, queries.count)};
+    std::vector<Cell> cells(size_t((keys.count + width - 1) / width));
+    for (int64_t query = band.lo; query < band.hi; ++query)
+      if (items[size_t(query)])
+        add(*items[size_t(query)], query, cells);
+    auto color = [&](size_t c) {
+      const int64_t lo = int64_t(c) * width;
+      const int64_t area =
+          (std::min(lo + width, keys.count) - lo) * (band.hi - band.lo);
+      return cells[c].color(area);
+    };
+    std::map<int64_t, Place> still;
+    for (size_t c = 0; c < cells.size();) {
+      const size_t begin = c;
+      const Color value = color(c);
+      const bool isLine = cells[c].isLine;
+      while (c < cells.size() && cells[c].isLine == isLine && color(c) == value)
+        ++c;
+      if (value == kSkipped)
+        continue;
+      std::vector<Drawing::Box> &boxes = isLine ? onTop : below;
+      const Drawing::Box next = box(
+          band,
+          {int64_t(begin) * width, std::min(int64_t(c) * width, keys.count)},
+          value);
+      auto above = open.find(next.x);
+      if (above != open.end() && above->second.boxes == &boxes) {
+        Drawing::Box &old = boxes[above->second.number];
+        if (old.width == next.width && old.color == value) {
+          old.height = next.y + next.height - old.y;
+          still.insert(*above);
+          continue;
+        }
+      }
+      still[next.x] = {&boxes, boxes.size()};
+      boxes.push_back(next);
+    }
+    open = std::move(still);
+  }
+}
+
+/// Boxes that don't overlap: one colour after the other makes small files.
+void Plot::draw(std::vector<Drawing::Box> boxes) {
+  auto order = [](const Drawing::Box &box) {
+    const Color c = box.color;
+    return std::tuple(c.red << 16 | c.green << 8 | c.blue, box.y, box.x);
+  };
+  std::sort(boxes.begin(), boxes.end(),
+            [&](const Drawing::Box &a, const Drawing::Box &b) {
+              return order(a) < order(b);
+            });
+  drawing.boxes.insert(drawing.boxes.end(), boxes.begin(), boxes.end());
 }
 
 /// Between pairs where they are large, then between tiles.
@@ -191,7 +279,6 @@ void Plot::lines() {
     drawing.boxes.push_back(
         {left + keys.at(key), top, 1, queries.size(), color});
   };
-  const bool arePairs = keys.hasLines(1) && queries.hasLines(1);
   if (arePairs) {
     for (int64_t q = 1; q < queries.count; ++q)
       across(q, kPaper);
@@ -199,12 +286,16 @@ void Plot::lines() {
       down(k, kPaper);
   }
   const Color color = arePairs ? kEdge : kPaper;
-  if (queries.hasLines(std::max<int64_t>(1, map.rowsOfTile / map.headsOfTile)))
+  // Tiles of a dilated head overlap: those of the first class stand for all.
+  if (queries.hasLines(
+          std::max<int64_t>(1, map.rowsOfTile / map.headsOfTile * step)))
     for (const TileMap::Row &row : map.rows)
-      if (row.queries.lo > 0)
+      if (row.listed.empty() && row.queries.lo > 0 &&
+          row.queries.lo % step == 0)
         across(row.queries.lo, color);
-  if (keys.hasLines(map.keysOfTile))
-    for (int64_t k = map.keysOfTile; k < keys.count; k += map.keysOfTile)
+  const int64_t width = map.keysOfTile * step;
+  if (keys.hasLines(width))
+    for (int64_t k = width; k < keys.count; k += width)
       down(k, color);
   // A frame around all.
   const int w = keys.size(), h = queries.size();
@@ -272,21 +363,25 @@ void Plot::header() {
                    map.headsOfTile > 1
                        ? fmt::format(", {} heads each", map.headsOfTile)
                        : ""));
-  line(
-      allowedPairs
-          ? fmt::format("{} pairs visited for {} allowed ({:.3f})",
-                        map.visitedPairs, allowedPairs,
-                        double(map.visitedPairs) / double(allowedPairs))
-          : fmt::format("{} pairs visited, none is allowed", map.visitedPairs));
+  const std::string visited = fmt::format("{} pairs visited", map.visitedPairs);
+  if (map.openPairs)
+    line(fmt::format("{} for {} allowed and {} open", visited,
+                     allowedPairs - map.openPairs, map.openPairs));
+  else if (allowedPairs)
+    line(fmt::format("{} for {} allowed ({:.3f})", visited, allowedPairs,
+                     double(map.visitedPairs) / double(allowedPairs)));
+  else
+    line(visited + ", none is allowed");
   struct Entry {
     Color color;
     std::string text;
   };
   const Entry entries[] = {
-      {kFull, fmt::format("full tiles, no mask ({})", map.fullTiles)},
+      {kFull.back(), fmt::format("full tiles, no mask ({})", map.fullTiles)},
       {kPartial, fmt::format("partial tiles, masked ({})", map.partialTiles)},
       {kSkipped, fmt::format("skipped tiles ({})", map.skippedTiles)},
-      {kAllowed[3], "allowed pairs in partial tiles"}};
+      {kAllowed.back(), map.openPairs ? "allowed or open pairs in these"
+                                      : "allowed pairs in partial tiles"}};
   int column = 0;
   for (const Entry &entry : entries) {
     const int x = kMargin + column * (drawing.width - 2 * kMargin) / 2;
@@ -310,18 +405,14 @@ Drawing Plot::draw() {
   top = kMargin + 6 * kLine + 2 * kLine + kTick + 14;
   drawing.height = top + queries.size() + kMargin;
   drawing.boxes.push_back({left, top, keys.size(), queries.size(), kSkipped});
-  for (bool full : {false, true})
-    for (const TileMap::Row &row : map.rows)
-      for (const TileMap::Tile &tile : row.tiles)
-        if (tile.full == full)
-          drawing.boxes.push_back(
-              box(row.queries, tile.keys, full ? kFull : kPartial));
-  for (const TileMap::Row &row : map.rows)
-    pairs(row);
-  // They don't overlap: one colour after the other makes small files.
-  for (const std::vector<Drawing::Box> &shade : shades)
-    drawing.boxes.insert(drawing.boxes.end(), shade.begin(), shade.end());
+  pairs();
+  draw(std::move(below));
+  // Lines between pairs are above all of them, those between tiles are not.
+  if (arePairs)
+    draw(std::move(onTop));
   lines();
+  if (!arePairs)
+    draw(std::move(onTop));
   labels();
   header();
   return std::move(drawing);

@@ -7,6 +7,7 @@
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "runtime/attn.h"
+#include "tests/support/Check.h"
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <memory>
@@ -18,19 +19,25 @@ namespace {
 int listTargets(bool json) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TargetState &state : targetStates()) {
+    std::string missing;
+    const std::string through =
+        state.runsHere ? "native" : emulatorOf(state.name, missing);
     if (json) {
       nlohmann::ordered_json entry;
       entry["name"] = state.name;
       entry["runs_here"] = state.runsHere;
-      entry["through"] = state.runsHere ? nlohmann::ordered_json("native")
-                                        : nlohmann::ordered_json(nullptr);
+      entry["through"] = through.empty() ? nlohmann::ordered_json(nullptr)
+                                         : nlohmann::ordered_json(through);
       entry["features"] = state.features;
       list.push_back(std::move(entry));
     } else if (state.runsHere) {
       fmt::print("{:<14} runs here\n", state.name);
+    } else if (!through.empty()) {
+      fmt::print("{:<14} is checked through {}: this machine lacks {}\n",
+                 state.name, through, state.missing);
     } else {
-      fmt::print("{:<14} compiles only: this machine lacks {}\n", state.name,
-                 state.missing);
+      fmt::print("{:<14} compiles only: this machine lacks {}; {}\n",
+                 state.name, state.missing, missing);
     }
   }
   if (json)

@@ -174,12 +174,12 @@ static const attn_param_info params[] = {
 #endif
 
 __attribute__((visibility("default")))
-const attn_kernel attn_sample__x86_avx512 = {
+const attn_kernel attn_sample__emulated = {
     .abi_version = ATTN_ABI_VERSION,
     .struct_size = sizeof(attn_kernel),
     .variant = "sample",
-    .target = "x86-avx512",
-    .features = "avx512f",
+    .target = "emulated",
+    .features = "",
     .text = "",
     .run = run,
     .heads = 1,
