@@ -2,13 +2,13 @@
  *
  * Part of attnc. Apache-2.0.
  *
- * C11 and C++17. Calls every kernel of calls.attn that runs here with all that
- * the C ABI lets a caller rely on under watch, on a small stack, and in odd
- * floating-point modes. Prints a line a kernel; exit status 1 on a breach.
+ * C11 and C++17. Calls every kernel of variants.attn that runs here with all
+ * that the C ABI lets a caller rely on under watch, on a small stack, and in
+ * odd floating-point modes. Prints a line a kernel; exit status 1 on a breach.
  *
  *===----------------------------------------------------------------------===*/
 #include "attn.h"
-#include "calls.h"
+#include "variants.h"
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>

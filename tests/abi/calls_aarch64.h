@@ -8,7 +8,7 @@
 #ifndef ATTN_TESTS_ABI_CALLS_AARCH64_H
 #define ATTN_TESTS_ABI_CALLS_AARCH64_H
 
-#include "calls.h"
+#include "variants.h"
 #include <string.h>
 #include <ucontext.h>
 

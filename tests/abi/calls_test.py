@@ -27,7 +27,7 @@ class Calls(abi_support.Case):
             with self.subTest(compiler=compiler, language=language, level=level):
                 self.build(compiler, language, level, "-x", language,
                            HERE / "calls.c", "-x", "none",
-                           HERE / f"call_{self.machine}.S", "calls.o", *arguments,
+                           HERE / f"call_{self.machine}.S", "variants.o", *arguments,
                            "-o", "calls")
                 printed = self.run_tool(*start, "./calls").splitlines()
                 self.assertEqual(sorted(printed), expected)
@@ -35,7 +35,7 @@ class Calls(abi_support.Case):
     def x86_64(self):
         here = abi_support.runs_here()
         self.assertIn("x86-64", here)
-        self.compile_object(HERE / "calls.attn", "calls.o", LEVELS)
+        self.compile_object(HERE / "variants.attn", "variants.o", LEVELS)
         for compiler, language in COMPILERS:
             self.expect(compiler, language, here, [], *abi_support.runtime())
 
@@ -53,7 +53,7 @@ class Calls(abi_support.Case):
                       *abi_support.includes("-idirafter"), *sources)
         runtime = sorted(self.dir.glob("*.o"))
         self.assertEqual(len(runtime), len(sources))
-        self.compile_object(HERE / "calls.attn", "calls.o", ["arm-neon"])
+        self.compile_object(HERE / "variants.attn", "variants.o", ["arm-neon"])
         for compiler, language in ((gcc, "c"), (clang, "c"), (clangxx, "c++")):
             self.expect(compiler, language, ["arm-neon"], start, *runtime,
                         "-lpthread", "-ldl", "-lm")

@@ -8,7 +8,7 @@
 #ifndef ATTN_TESTS_ABI_CALLS_X86_64_H
 #define ATTN_TESTS_ABI_CALLS_X86_64_H
 
-#include "calls.h"
+#include "variants.h"
 #include <pthread.h>
 #include <string.h>
 #include <xmmintrin.h>
