@@ -14,7 +14,9 @@ CLANG, CLANGXX = os.environ["CLANG"], os.environ["CLANGXX"]
 # (compiler, language) of the programs.
 COMPILERS = (("gcc", "c"), (CLANG, "c"), ("g++", "c++"), (CLANGXX, "c++"))
 PACKAGES = {"gcc": "g++", "g++": "g++", CLANGXX: CLANG, "objdump": "binutils", "nm": "binutils",
-            "readelf": "binutils", "ar": "binutils", "ld": "binutils"}
+            "readelf": "binutils", "ld": "binutils",
+            "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
+            "qemu-aarch64": "qemu-user"}
 
 
 def symbol(variant, target):
@@ -27,6 +29,17 @@ def runs_here():
                            text=True).stdout.splitlines()
     return [line.split()[0] for line in lines
             if line.split()[0] in LEVELS and "runs here" in line]
+
+
+def includes(option):
+    """Where the runtime's headers and those that they need are."""
+    return [f"{option}{d}" for d in os.environ["RUNTIME_INCLUDES"].split(":")]
+
+
+def runtime():
+    """What a program for this machine links."""
+    return [os.environ["RUNTIME"], os.environ["PTHREADPOOL"], "-lpthread", "-ldl",
+            "-lm"]
 
 
 class Case(unittest.TestCase):
@@ -60,14 +73,13 @@ class Case(unittest.TestCase):
         return self.run_tool(ATTNC, "compile", text, "--emit", "obj", "--target",
                              ",".join(targets), "-o", out)
 
-    def link(self, compiler, language, *arguments):
-        """Builds a program of C (`c`) or C++ (`c++`) with the runtime."""
+    def build(self, compiler, language, *arguments):
+        """Builds a program of C (`c`) or C++ (`c++`). A compiler is a name, or
+        a list that begins with one."""
+        command = [compiler] if isinstance(compiler, str) else compiler
         return self.run_tool(
-            compiler, f"-std={'gnu11' if language == 'c' else 'c++17'}", "-Wall",
-            "-Wextra", "-Werror", "-I.",
-            *(f"-isystem{d}" for d in os.environ["RUNTIME_INCLUDES"].split(":")),
-            *arguments, os.environ["RUNTIME"], os.environ["PTHREADPOOL"],
-            "-lpthread", "-ldl", "-lm")
+            *command, f"-std={'gnu11' if language == 'c' else 'c++17'}", "-Wall",
+            "-Wextra", "-Werror", "-I.", *includes("-idirafter"), *arguments)
 
     def exported(self, name, *options):
         """The symbols that others can see, or would have to bring."""

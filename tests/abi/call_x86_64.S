@@ -2,9 +2,10 @@
  *
  * Part of attnc. Apache-2.0.
  *
- * void abi_call(const struct abi_request *, struct abi_state *): see calls.c,
- * whose structs these offsets are of. Everything that the callee has to keep
- * holds a value of the request's; afterwards all of it is copied to the state.
+ * void abi_call(const struct abi_request *, struct abi_state *): see
+ * calls_x86_64.h, whose structs these offsets are of. Everything that the callee
+ * has to keep holds a value of the request's; afterwards all of it is copied to
+ * the state.
  */
 #define REQUEST_RUN 0
 #define REQUEST_ARGUMENTS 8
@@ -116,6 +117,7 @@ abi_call:
   vextractf128 $1, %ymm15, STATE_UPPER+240(%rax)
   vzeroupper
 1:
+  fninit
   fldcw FRAME_CONTROL(%rsp)
   ldmxcsr FRAME_MXCSR(%rsp)
   movq FRAME_OLD(%rsp), %rsp
@@ -128,8 +130,8 @@ abi_call:
   ret
   .size abi_call, .-abi_call
 
-/* void abi_rude(const attn_call *, int64_t, int64_t first, void *scratch): a
- * callee that breaks rule number `first`, so that each check is seen to see. */
+/* void abi_rude(const attn_call *, int64_t first, ...): a callee that breaks
+ * rule number `first`, so that each check is seen to see. */
   .globl abi_rude
   .type abi_rude, @function
 abi_rude:

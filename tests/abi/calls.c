@@ -2,53 +2,28 @@
  *
  * Part of attnc. Apache-2.0.
  *
- * C11 and C++17. Calls every kernel of calls.attn that runs here with all that
- * the C ABI lets a caller rely on under watch, on a small stack, and in odd
- * floating-point modes. Prints a line a kernel; exit status 1 on a breach.
+ * C11 and C++17. Calls every kernel of variants.attn that runs here with all
+ * that the C ABI lets a caller rely on under watch, on a small stack, and in
+ * odd floating-point modes. Prints a line a kernel; exit status 1 on a breach.
  *
  *===----------------------------------------------------------------------===*/
-#include "calls.h"
+#include "attn.h"
+#include "variants.h"
 #include <fenv.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <xmmintrin.h>
+
+#if defined(__x86_64__)
+#include "calls_x86_64.h"
+#elif defined(__aarch64__)
+#include "calls_aarch64.h"
+#else
+#error "there is no call_*.S for this machine"
+#endif
 
 enum { BATCH = 2, TOKENS = 101, SMALL_STACK = 64 * 1024 };
-
-/* Both as in call_x86_64.S. */
-struct abi_request {
-  attn_kernel_fn run;
-  const attn_call *call;
-  int64_t first, last;
-  void *scratch;
-  uint64_t kept[6]; /* rbx, rbp, r12 to r15 */
-  uint64_t stack; /* bytes that the stack pointer is below 64-byte alignment */
-  uint64_t wide;  /* whether there are ymm registers */
-  uint32_t mxcsr;
-  uint32_t control; /* of the x87, in the low half */
-};
-struct abi_state {
-  uint64_t kept[6];
-  int64_t stack; /* by how much the stack pointer moved */
-  uint64_t flags;
-  uint64_t frame[4]; /* of the caller's, above the return address */
-  uint32_t mxcsr;
-  uint32_t x87[7]; /* as fnstenv writes it: control, status, tags, ... */
-  uint64_t upper[16][2];
-};
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-void abi_call(const struct abi_request *request, struct abi_state *state);
-void abi_rude(const attn_call *call, int64_t first, int64_t last,
-              void *scratch);
-#ifdef __cplusplus
-}
-#endif
 
 static int breaches;
 static void expect(int holds, const char *who, const char *what) {
@@ -58,73 +33,17 @@ static void expect(int holds, const char *who, const char *what) {
   ++breaches;
 }
 
-/* What the callee did not keep, or NULL. */
-static const char *find_breach(const struct abi_request *request,
-                               const struct abi_state *state) {
-  static const char *const names[6] = {"rbx", "rbp", "r12",
-                                       "r13", "r14", "r15"};
-  for (int i = 0; i < 6; ++i)
-    if (state->kept[i] != request->kept[i])
-      return names[i];
-  if (state->stack)
-    return "the stack pointer";
-  if (state->flags & 0x400)
-    return "the direction flag";
-  for (int i = 0; i < 4; ++i)
-    if (state->frame[i] != 0x1122334455667788)
-      return "the caller's frame";
-  /* The six lowest bits are flags, which any arithmetic sets. */
-  if ((state->mxcsr ^ request->mxcsr) & ~0x3fu)
-    return "the modes of MXCSR";
-  if ((state->x87[0] & 0xffff) != request->control)
-    return "the x87 control word";
-  if ((state->x87[2] & 0xffff) != 0xffff)
-    return "an empty x87 stack";
-  for (int i = 0; i < 16; ++i)
-    if (state->upper[i][0] || state->upper[i][1])
-      return "clean upper halves";
-  return NULL;
-}
-
-static struct abi_request make_request(attn_kernel_fn run) {
-  struct abi_request request;
-  memset(&request, 0, sizeof request);
-  request.run = run;
-  for (uint64_t i = 0; i < 6; ++i)
-    request.kept[i] = 0x5151515100000000 + i * 0x01010101;
-  request.wide = __builtin_cpu_supports("avx") != 0;
-  /* Nothing that a program begins with: toward zero and flushing; the x87 in
-   * double precision, upward. */
-  request.mxcsr = 0x1f80 | 0x6000 | 0x8040;
-  request.control = 0x0a7f;
-  return request;
-}
-
 /* Each check finds what it is for. */
 static void check_the_checks(void) {
-  struct abi_request request = make_request(abi_rude);
-  struct abi_state state;
-  for (int64_t rule = 0; rule < (request.wide ? 12 : 11); ++rule) {
+  for (int64_t rule = 0; rude_breach(rule); ++rule) {
+    struct abi_request request = make_request(abi_rude);
+    struct abi_state state;
     memset(&state, 0, sizeof state);
     request.first = rule;
     abi_call(&request, &state);
     const char *breach = find_breach(&request, &state);
-    static const char *const expected[12] = {"rbx",
-                                             "rbp",
-                                             "r12",
-                                             "r13",
-                                             "r14",
-                                             "r15",
-                                             "the direction flag",
-                                             "the caller's frame",
-                                             "the modes of MXCSR",
-                                             "the x87 control word",
-                                             "an empty x87 stack",
-                                             "clean upper halves"};
-    expect(breach && !strcmp(breach, expected[rule]), "harness",
-           expected[rule]);
-    if (rule == 10)
-      __asm__ volatile("fninit");
+    expect(breach && !strcmp(breach, rude_breach(rule)), "harness",
+           rude_breach(rule));
   }
 }
 
@@ -266,21 +185,15 @@ static void *run_through_library(void *argument) {
   return NULL;
 }
 
-/* On a thread whose stack has nothing readable on either side. */
+/* On a stack with nothing readable on either side. */
 static void on_small_stack(void *(*body)(void *), struct job *job) {
   const size_t page = 4096;
   char *memory = (char *)mmap(NULL, SMALL_STACK + 2 * page, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  pthread_attr_t attributes;
-  pthread_t thread;
   if (memory == MAP_FAILED ||
       mprotect(memory + page, SMALL_STACK, PROT_READ | PROT_WRITE) ||
-      pthread_attr_init(&attributes) ||
-      pthread_attr_setstack(&attributes, memory + page, SMALL_STACK) ||
-      pthread_create(&thread, &attributes, body, job) ||
-      pthread_join(thread, NULL))
+      run_on_stack(memory + page, SMALL_STACK, body, job))
     abort();
-  pthread_attr_destroy(&attributes);
   munmap(memory, SMALL_STACK + 2 * page);
 }
 
@@ -304,20 +217,21 @@ static void check_modes(struct job *job, const float *expected) {
   static const int rounding[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD,
                                   FE_TOWARDZERO};
   for (int i = 0; i < 8; ++i) {
-    const unsigned before = _mm_getcsr();
+    const uint64_t before = read_modes();
     fesetround(rounding[i / 2]);
-    _mm_setcsr(_mm_getcsr() | 0x8040);
-    const unsigned modes = _mm_getcsr() & ~0x3fu;
+    write_modes(read_modes() | FLUSH_MODES);
+    const uint64_t modes = read_modes();
     clear_output(job);
     attn_pool *pool = job->pool;
     job->pool = i % 2 ? pool : NULL;
     run_through_library(job);
     job->pool = pool;
-    const unsigned after = _mm_getcsr() & ~0x3fu;
+    const uint64_t after = read_modes();
     const int round_after = fegetround();
     fesetround(FE_TONEAREST);
-    _mm_setcsr(before);
-    expect(modes == after && round_after == rounding[i / 2],
+    write_modes(before);
+    expect(modes == after && (modes & FLUSH_MODES) == FLUSH_MODES &&
+               round_after == rounding[i / 2],
            job->kernel->variant, "attn_run changes the caller's modes");
     expect(!memcmp(expected, job->o, job->count * sizeof(float)),
            job->kernel->variant, "the caller's modes change the result");
@@ -366,23 +280,20 @@ int main(void) {
     printf("%s\n", error.text);
     return 1;
   }
-  const attn_bundle_table *const tables[] = {
-      &attn_plain__kernels, &attn_scored__kernels, &attn_listed__kernels};
-  for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
-    attn_bundle *bundle = NULL;
-    const attn_kernel *kernel = NULL;
-    if (attn_bundle_open_static(tables[i]->kernels, tables[i]->n_kernels,
-                                &bundle, &error)) {
-      printf("%s\n", error.text);
-      return 1;
-    }
-    for (uint32_t j = 0; j < tables[i]->n_kernels; ++j) {
-      const char *target = tables[i]->kernels[j]->target;
-      if (attn_kernel_pick(bundle, NULL, target, &kernel, &error) == ATTN_OK)
-        check_kernel(kernel, pool);
-    }
-    attn_bundle_close(bundle);
+  static const attn_kernel *const kernels[] = {ABI_KERNELS};
+  attn_bundle *bundle = NULL;
+  if (attn_bundle_open_static(kernels, sizeof kernels / sizeof *kernels,
+                              &bundle, &error)) {
+    printf("%s\n", error.text);
+    return 1;
   }
+  for (size_t i = 0; i < attn_bundle_kernel_count(bundle); ++i) {
+    const attn_kernel *kernel = NULL;
+    if (attn_kernel_pick(bundle, kernels[i]->variant, kernels[i]->target,
+                         &kernel, &error) == ATTN_OK)
+      check_kernel(kernel, pool);
+  }
+  attn_bundle_close(bundle);
   attn_pool_destroy(pool);
   return breaches != 0;
 }

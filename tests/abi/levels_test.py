@@ -65,7 +65,7 @@ class Code:
 class Levels(abi_support.Case):
     def setUp(self):
         super().setUp()
-        self.compile_object(HERE / "calls.attn", "calls.o")
+        self.compile_object(HERE / "variants.attn", "variants.o")
 
     def check_file(self, name):
         code = Code(self.run_tool("objdump", "-d", "--insn-width=16", name))
@@ -96,18 +96,18 @@ class Levels(abi_support.Case):
                                     "int3", "ud2"}, name)
 
     def test_bundle(self):
-        self.run_tool(abi_support.ATTNC, "compile", HERE / "calls.attn", "--target",
+        self.run_tool(abi_support.ATTNC, "compile", HERE / "variants.attn", "--target",
                       ",".join(LEVELS), "-o", "calls.so")
         self.check_file("calls.so")
 
     def test_object_linked(self):
         for linker in ("bfd", "lld"):
             self.run_tool(CLANG, f"-fuse-ld={linker}", "-nostdlib",
-                          "-shared", "-Wl,-O2", "calls.o", "-o", f"{linker}.so")
+                          "-shared", "-Wl,-O2", "variants.o", "-o", f"{linker}.so")
             self.check_file(f"{linker}.so")
 
     def test_linkers_fold_no_constants(self):
-        sections = self.run_tool("readelf", "-SW", "calls.o")
+        sections = self.run_tool("readelf", "-SW", "variants.o")
         constants = [line for line in sections.splitlines() if ".rodata.cst" in line]
         self.assertTrue(constants)
         for line in constants:

@@ -106,8 +106,9 @@ class Link(abi_support.Case):
             compiler, language = COMPILERS[index % 4]
             main = "main.c" if language == "c" else "main.cpp"
             mode = (("-fPIE", "-pie"), ("-fno-pie", "-no-pie"))[index // 4 % 2]
-            self.link(compiler, language, "-O1", *mode, main,
-                      *(f"{name}.o" for name in order), "-o", "main")
+            self.build(compiler, language, "-O1", *mode, main,
+                       *(f"{name}.o" for name in order), *abi_support.runtime(),
+                       "-o", "main")
             self.assertEqual(self.run_main(), [f"{name} for {here[0]}: right"
                                                for name in TEXTS])
         for target in here:
@@ -135,7 +136,8 @@ class Link(abi_support.Case):
         self.compile_object("all.attn", "all.o")
         self.assertEqual(self.exported("all.o"), self.documented(*TEXTS))
         self.main_of(TEXTS, ["all"])
-        self.link(CLANG, "c", "-O1", "main.c", "all.o", "-o", "main")
+        self.build(CLANG, "c", "-O1", "main.c", "all.o", *abi_support.runtime(),
+                   "-o", "main")
         best = abi_support.runs_here()[0]
         self.assertEqual(self.run_main(), [f"{v} for {best}: right" for v in TEXTS])
 
