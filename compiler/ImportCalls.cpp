@@ -38,16 +38,18 @@ Value Importer::neighborhood(const Expr &e, ArrayRef<Value> args) {
   // shifted inwards at the ends; the whole class where it is shorter. In units
   // of d: the query is number i of its class, which has `length` keys.
   auto d = e.args.size() > 1 ? known(e.args[1]) : std::optional<int64_t>(1);
-  if (!d || *d < 1)
-    return failed(
-        e, "'" + print(std::make_shared<Expr>(e)) + "' is not lowered yet",
-        "a neighborhood of constant dilation is");
+  if (!d && !isDivisor(e.args[1]))
+    return failed(e, "dilation '" + print(e.args[1]) + "' is not lowered yet",
+                  "an expression of constants, h and g is, and a parameter "
+                  "that does not depend on q or k");
+  const bool isDilated = !d || *d > 1;
   rely(args[0], ATTN_PARAM_POSITIVE);
   Value q = variable("q"), k = variable("k"), length = variable("kv_len");
   Value residue = constant(0), number = q, zero = constant(0),
         dilation = args.size() > 1 ? args[1] : constant(1);
   Value sameClass;
-  if (*d > 1) {
+  if (isDilated) {
+    rely(dilation, ATTN_PARAM_POSITIVE);
     // The remainder of a negative position is made positive.
     residue = fold<arith::RemSIOp>(
         fold<arith::AddIOp>(fold<arith::RemSIOp>(q, dilation), dilation),
@@ -55,7 +57,7 @@ Value Importer::neighborhood(const Expr &e, ArrayRef<Value> args) {
     number = fold<arith::DivSIOp>(fold<arith::SubIOp>(q, residue), dilation);
     length = fold<arith::DivSIOp>(
         fold<arith::AddIOp>(fold<arith::SubIOp>(length, residue),
-                            constant(*d - 1)),
+                            fold<arith::SubIOp>(dilation, constant(1))),
         dilation);
     sameClass = congruent(e, dilation);
   }
@@ -65,7 +67,7 @@ Value Importer::neighborhood(const Expr &e, ArrayRef<Value> args) {
                            fold<arith::SubIOp>(length, args[0])),
       zero);
   auto place = [&](Value i) -> Value {
-    return *d > 1
+    return isDilated
                ? fold<arith::AddIOp>(fold<arith::MulIOp>(i, dilation), residue)
                : i;
   };

@@ -185,6 +185,22 @@ public:
     }
     for (Operation &op : block.without_terminator()) {
       Value value = op.getResult(0);
+      // What is written twice is worked out once.
+      auto *same = llvm::find_if(done, [&](Operation *earlier) {
+        return OperationEquivalence::isEquivalentTo(
+            earlier, &op,
+            [&](Value x, Value y) {
+              return success(columns.lookup(x) == columns.lookup(y));
+            },
+            /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
+      });
+      if (same != done.end()) {
+        Column *known = columns.lookup((*same)->getResult(0));
+        columns[value] = known;
+        uniform[value] = uniform.lookup((*same)->getResult(0));
+        continue;
+      }
+      done.push_back(&op);
       Column *out = column(value);
       uniform[value] =
           llvm::all_of(op.getOperands(), [&](Value v) { return uniform[v]; });
@@ -271,6 +287,7 @@ private:
   const CallValues &values;
   DenseMap<Value, Column *> columns;
   DenseMap<Value, bool> uniform;
+  SmallVector<Operation *> done;
 };
 
 MaskRows::Builder::Work MaskRows::Builder::work(Operation &op, Column &out) {

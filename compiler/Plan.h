@@ -44,6 +44,23 @@ struct Plan {
 /// The block that ends a run which blocks of `block` keys or rows don't divide.
 inline int64_t endBlock(int64_t block) { return block < 6 ? block : 6; }
 
+/// The block that ends what lower blocks than `endBlock` don't divide either.
+inline int64_t tailBlock(int64_t block) {
+  return endBlock(block) < 6 ? endBlock(block) : 3;
+}
+
+/// How many keys blocks of `scoreKeys` and of what ends them cover of `keys`,
+/// in a tile of `tileKeys`: one that is too long for its place begins earlier.
+inline int64_t coveredKeys(int64_t keys, int64_t tileKeys, int64_t scoreKeys) {
+  const int64_t low = endBlock(scoreKeys), tail = tailBlock(scoreKeys);
+  if (tileKeys < tail)
+    return keys;
+  const int64_t left = keys % scoreKeys % low;
+  if (left > tail && tileKeys >= low)
+    return keys - left + low;
+  return keys - left + (left + tail - 1) / tail * tail;
+}
+
 /// The plan and, for each choice, why.
 struct PlanWithReasons {
   Plan plan;

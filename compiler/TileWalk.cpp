@@ -126,7 +126,6 @@ TileClass TileWalk::classify(const RangeAnalysis &analysis, Rows rows,
 double TileWalk::visited(const Item &item, int64_t key, int64_t end,
                          bool masked) const {
   const int64_t panel = plan.scoreVectors * lanes;
-  const int64_t full = plan.scoreKeys, low = endBlock(full);
   const RangeAnalysis &mask = maskOf(item).analysis;
   const KeyRange positions = item.positions({key, end});
   Scalars ofTile = item.scalars;
@@ -140,9 +139,8 @@ double TileWalk::visited(const Item &item, int64_t key, int64_t end,
           mask.hullWithin(rowsOf(item, r, r + panel - 1), positions, ofTile));
     if (keys.empty())
       continue;
-    int64_t width = keys.hi - keys.lo;
-    if (end - key >= low)
-      width = width / full * full + llvm::alignTo(width % full, low);
+    const int64_t width =
+        coveredKeys(keys.hi - keys.lo, end - key, plan.scoreKeys);
     sum += double(std::min(panel, item.count - r)) * width;
   }
   return sum;
@@ -196,7 +194,8 @@ int64_t TileWalk::tiles(const Item &item,
         classify(parts->gathered.analysis, rows, range, item.scalars);
     if (kind == TileClass::Skip)
       continue;
-    const auto width = llvm::alignTo(picked.size(), endBlock(plan.scoreKeys));
+    const auto count = int64_t(picked.size());
+    const int64_t width = coveredKeys(count, count, plan.scoreKeys);
     body({range, kind, double(item.count) * double(width), picked});
   }
   return skipped;

@@ -62,18 +62,28 @@ public:
   Value log2(Value x) { return mul(log(x), e.splat(1.44269504f)); }
 
   Value tanh(Value x) {
-    // Near 0 an odd polynomial; else (1 - t) / (1 + t) with t = exp(-2|x|).
+    // -m / (2 + m) with m = exp(y) - 1, y = -2|x|, which keeps its digits near
+    // 0: exp(y) - 1 = 2^n (exp(r) - 1) + (2^n - 1). From 10 on it is 1.
     Value size = magnitude(x), sign = signBit(x);
-    Value square = mul(x, x);
-    Value p = polynomial(square, {-0.00609634630382061f, 0.020996833220124245f,
-                                  -0.053850799798965454f, 0.1333276778459549f,
-                                  -0.333333283662796f});
-    Value near = e.fma(mul(square, p), x, x);
-    Value t = emitExpOfNegative(e, mul(size, e.splat(-2)));
-    Value far =
-        arith::DivFOp::create(e.b, sub(e.splat(1), t), add(e.splat(1), t));
-    far = asFloat(arith::OrIOp::create(e.b, bits(far), sign));
-    return select(compare(arith::CmpFPredicate::OLT, size, 0.625f), near, far);
+    size = select(compare(arith::CmpFPredicate::OGT, size, 10), e.splat(10),
+                  size);
+    Value y = mul(size, e.splat(-2)), magic = e.splat(12582912.0f);
+    Value sum = e.fma(y, e.splat(1.44269504f), magic);
+    Value n = sub(sum, magic);
+    Value r = e.fma(n, e.splat(-0.693359375f), y);
+    r = e.fma(n, e.splat(2.12194440e-4f), r);
+    Value p = polynomial(r, {0.0013882267521694303f, 0.008367854170501232f,
+                             0.04166724532842636f, 0.16666533052921295f,
+                             0.4999999701976776f});
+    Value q = e.fma(mul(r, r), p, r);
+    Value exponent = arith::SubIOp::create(e.b, bits(sum), bits(magic));
+    Value power = asFloat(arith::ShLIOp::create(
+        e.b, arith::AddIOp::create(e.b, exponent, ints(127)), ints(23)));
+    Value m = e.fma(power, q, sub(power, e.splat(1)));
+    Value result = arith::DivFOp::create(e.b, m, add(m, e.splat(2)));
+    // (Of the argument's sign, whichever m has.)
+    return asFloat(
+        arith::OrIOp::create(e.b, bits(magnitude(result)), sign));
   }
 
   Value floor(Value x) {

@@ -156,9 +156,23 @@ void KernelLowering::scores(ScoresOp op) {
       rest = e.add(lo, e.mul(e.div(e.sub(hi, lo), e.c(full)), full));
       run(full, lo, rest, rest);
     }
+    // (Plan.h's coveredKeys counts what this covers.)
+    const int64_t tail = tailBlock(full);
     e.branch(
-        e.less(pairs.count, e.c(low)), [&] { run(1, rest, hi, hi); },
-        [&] { run(low, rest, hi, e.sub(pairs.count, e.c(low))); });
+        e.less(pairs.count, e.c(tail)), [&] { run(1, rest, hi, hi); },
+        [&] {
+          Value from = rest;
+          if (tail < low) {
+            Value whole =
+                e.add(rest, e.mul(e.div(e.sub(hi, rest), e.c(low)), low));
+            Value oneMore = e.b.createOrFold<arith::AndIOp>(
+                e.less(e.c(tail), e.sub(hi, whole)),
+                e.less(e.c(low - 1), pairs.count));
+            from = e.select(oneMore, hi, whole);
+            run(low, rest, from, e.sub(pairs.count, e.c(low)));
+          }
+          run(tail, from, hi, e.sub(pairs.count, e.c(tail)));
+        });
   });
 }
 

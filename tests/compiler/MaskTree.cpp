@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "MaskTree.h"
+#include "compiler/AttnDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -16,8 +17,15 @@ static __int128 floorOf(__int128 a, __int128 c) {
   return a % c != 0 && (a < 0) != (c < 0) ? d - 1 : d;
 }
 
-__int128 evaluate(const TreeRef &tree, const Point &at) {
-  auto x = [&](unsigned i) { return evaluate(tree->args[i], at); };
+int64_t Table::at(const std::vector<int64_t> &index) const {
+  int64_t place = 0;
+  for (size_t d = 0; d < shape.size(); ++d)
+    place = place * shape[d] + std::clamp(index[d], int64_t(0), shape[d] - 1);
+  return values[place];
+}
+
+__int128 evaluate(const TreeRef &tree, const Point &at, const Tables &tables) {
+  auto x = [&](unsigned i) { return evaluate(tree->args[i], at, tables); };
   auto held = [](__int128 v) {
     constexpr __int128 limit = __int128(1) << 90;
     if (v > limit || v < -limit)
@@ -58,6 +66,22 @@ __int128 evaluate(const TreeRef &tree, const Point &at) {
     return x(0);
   case Node::BitAnd:
     return x(0) & x(1);
+  case Node::Element:
+  case Node::Flag: {
+    std::vector<int64_t> index;
+    for (unsigned i = 0; i < tree->args.size(); ++i) {
+      constexpr __int128 most = INT32_MAX;
+      index.push_back(int64_t(std::clamp(x(i), -most, most)));
+    }
+    return tables[tree->value].at(index);
+  }
+  case Node::Member: {
+    __int128 position = x(0);
+    return position >= 0 && position < tables[tree->value].shape[1] &&
+           tables[tree->value].at({at[0], int64_t(position)});
+  }
+  case Node::Congruent:
+    return (at[4] - at[3]) % x(0) == 0;
   case Node::True:
     return 1;
   case Node::False:
@@ -96,10 +120,11 @@ std::string print(const TreeRef &tree) {
   static const char *const args[] = {"b", "h",     "g",     "q",
                                      "k", "q_len", "kv_len"};
   static const char *const names[] = {
-      "const", "arg", "+",   "-",   "*",  "/",   "floordiv", "ceildiv",
-      "%",     "min", "max", "abs", "?:", "int", "&",        "true",
-      "false", "==",  "!=",  "<",   "<=", ">",   ">=",       "u<",
-      "&&",    "||",  "^",   "<=>", "!",  "?:",  "f<"};
+      "const",   "arg",     "+",    "-",     "*",      "/",         "floordiv",
+      "ceildiv", "%",       "min",  "max",   "abs",    "?:",        "int",
+      "&",       "element", "true", "false", "==",     "!=",        "<",
+      "<=",      ">",       ">=",   "u<",    "&&",     "||",        "^",
+      "<=>",     "!",       "?:",   "flag",  "member", "congruent", "f<"};
   if (tree->node == Node::Const)
     return std::to_string(tree->value);
   if (tree->node == Node::Arg)
@@ -107,7 +132,8 @@ std::string print(const TreeRef &tree) {
   std::string text = std::string("(") + names[static_cast<int>(tree->node)];
   for (const TreeRef &a : tree->args)
     text += " " + print(a);
-  if (tree->node == Node::FloatLess)
+  if (tree->node == Node::FloatLess || tree->node == Node::Element ||
+      tree->node == Node::Flag || tree->node == Node::Member)
     text += " " + std::to_string(tree->value);
   return text + ")";
 }
@@ -176,6 +202,22 @@ Value MaskRegion::build(OpBuilder &b, const TreeRef &tree) {
     return arith::SelectOp::create(b, loc, x[0], x[1], x[2]);
   case Node::FromBit:
     return arith::ExtUIOp::create(b, loc, b.getI32Type(), x[0]);
+  case Node::Element:
+  case Node::Flag: {
+    bool isBool = tree->node == Node::Flag;
+    mlir::Type type = isBool ? b.getI1Type() : b.getI32Type();
+    return ParamOp::create(
+        b, loc, type, b.getI64IntegerAttr(tree->value),
+        b.getStringAttr("p" + std::to_string(tree->value)), TypeAttr::get(type),
+        b.getDenseBoolArrayAttr(llvm::SmallVector<bool>(x.size(), false)), x);
+  }
+  case Node::Member:
+    return MemberOp::create(b, loc, b.getI64IntegerAttr(tree->value),
+                            b.getStringAttr("p" + std::to_string(tree->value)),
+                            body.getArgument(0), x[0]);
+  case Node::Congruent:
+    return CongruentOp::create(b, loc, body.getArgument(4), body.getArgument(3),
+                               x[0]);
   case Node::BitAnd:
   case Node::And:
     return arith::AndIOp::create(b, loc, x[0], x[1]);
@@ -226,16 +268,44 @@ static TreeRef randomConstant(Tape &tape) {
   return number(tape.between(-12, 12));
 }
 
-static TreeRef randomInteger(Tape &tape, unsigned depth, bool open) {
-  auto sub = [&] { return randomInteger(tape, depth - 1, open); };
+static TreeRef randomInteger(Tape &tape, unsigned depth, bool open,
+                             const Tables *tables);
+
+/// An element of one of the tables that are bools, or are not; mostly at the
+/// indices that its dimensions are for.
+static TreeRef randomElement(Tape &tape, bool isBool, bool open,
+                             const Tables &tables) {
+  std::vector<int64_t> which;
+  for (size_t n = 0; n < tables.size(); ++n)
+    if (tables[n].isBool == isBool)
+      which.push_back(int64_t(n));
+  int64_t number = which[tape.draw(unsigned(which.size()))];
+  std::vector<TreeRef> at;
+  for (int64_t extent : tables[number].shape) {
+    if (tape.draw(8) == 7)
+      at.push_back(randomInteger(tape, tape.draw(2), open, &tables));
+    else if (extent == 4 || extent == 6)
+      at.push_back(arg(extent == 4 ? 0 : 1)); // b, h
+    else
+      at.push_back(arg(tape.draw(3) ? 4 : 3)); // k, q
+  }
+  return make(isBool ? Node::Flag : Node::Element, std::move(at), number);
+}
+
+static TreeRef randomInteger(Tape &tape, unsigned depth, bool open,
+                             const Tables *tables) {
+  auto sub = [&] { return randomInteger(tape, depth - 1, open, tables); };
+  if (tables && tape.draw(3) == 2)
+    return randomElement(tape, false, open, *tables);
   auto divisor = [&] {
     auto one = [&] {
       int64_t d = tape.between(1, 9);
       return number(tape.draw(5) == 4 ? -d : d);
     };
     if (tape.draw(8) == 7)
-      return make(Node::Pick, {randomCondition(tape, depth > 2 ? 1 : 0, open),
-                               one(), one()});
+      return make(Node::Pick,
+                  {randomCondition(tape, depth > 2 ? 1 : 0, open, tables),
+                   one(), one()});
     return one();
   };
   switch (tape.draw(depth == 0 ? 7 : 24)) {
@@ -277,16 +347,48 @@ static TreeRef randomInteger(Tape &tape, unsigned depth, bool open) {
     return make(Node::Abs, {sub()});
   case 21:
     return make(Node::Pick,
-                {randomCondition(tape, depth - 1, open), sub(), sub()});
+                {randomCondition(tape, depth - 1, open, tables), sub(), sub()});
   case 22:
-    return make(Node::FromBit, {randomCondition(tape, depth - 1, open)});
+    return make(Node::FromBit,
+                {randomCondition(tape, depth - 1, open, tables)});
   default:
     return open ? make(Node::BitAnd, {sub(), sub()}) : sub() + sub();
   }
 }
 
-TreeRef randomCondition(Tape &tape, unsigned depth, bool open) {
-  auto sub = [&] { return randomCondition(tape, depth - 1, open); };
+/// A condition that asks about tables in one of the ways masks do.
+static TreeRef randomQuestion(Tape &tape, bool open, const Tables &tables) {
+  switch (tape.draw(4)) {
+  case 0:
+    return randomElement(tape, true, open, tables);
+  case 1: { // the same at another place, as documents are compared
+    TreeRef one = randomElement(tape, false, open, tables);
+    std::vector<TreeRef> at;
+    for (const TreeRef &index : one->args)
+      at.push_back(index->node == Node::Arg && index->value == 4   ? arg(3)
+                   : index->node == Node::Arg && index->value == 3 ? arg(4)
+                                                                   : index);
+    return make(tape.draw(3) ? Node::Eq : Node::Le,
+                {one, element(one->value, at)});
+  }
+  case 2: {
+    TreeRef position = arg(tape.draw(2) ? 4 : 3);
+    for (size_t n = 0; n < tables.size(); ++n)
+      if (tables[n].isBool && tables[n].shape.size() == 2 &&
+          tables[n].shape[0] == 4)
+        return make(Node::Member, {position}, int64_t(n));
+    return make(Node::True);
+  }
+  default:
+    return make(Node::Congruent, {number(tape.between(1, 5))});
+  }
+}
+
+TreeRef randomCondition(Tape &tape, unsigned depth, bool open,
+                        const Tables *tables) {
+  if (tables && tape.draw(5) == 4)
+    return randomQuestion(tape, open, *tables);
+  auto sub = [&] { return randomCondition(tape, depth - 1, open, tables); };
   if (depth == 0 || tape.draw(3) == 0) {
     static const Node predicates[] = {Node::Le, Node::Lt, Node::Ge, Node::Gt,
                                       Node::Le, Node::Lt, Node::Ge, Node::Gt,
@@ -294,10 +396,10 @@ TreeRef randomCondition(Tape &tape, unsigned depth, bool open) {
     Node p = predicates[tape.draw(11)];
     unsigned inside = tape.draw(3);
     if (open && tape.draw(10) == 9)
-      return make(Node::FloatLess, {randomInteger(tape, inside, open)},
+      return make(Node::FloatLess, {randomInteger(tape, inside, open, tables)},
                   tape.between(-8, 16));
-    return make(p, {randomInteger(tape, inside, open),
-                    randomInteger(tape, inside, open)});
+    return make(p, {randomInteger(tape, inside, open, tables),
+                    randomInteger(tape, inside, open, tables)});
   }
   switch (tape.draw(14)) {
   case 0:

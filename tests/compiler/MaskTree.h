@@ -37,7 +37,8 @@ enum class Node {
   Abs,
   Pick, ///< args[0] ? args[1] : args[2]
   FromBit,
-  BitAnd, ///< not understood by range analysis
+  BitAnd,  ///< not understood by range analysis
+  Element, ///< of table number `value`, at args
   // conditions
   True,
   False,
@@ -54,7 +55,10 @@ enum class Node {
   Same, ///< equality of two conditions
   Not,
   PickBit,
-  FloatLess ///< args[0] < value in f64; not understood by range analysis
+  Flag,      ///< of table number `value`, at args
+  Member,    ///< position args[0] is in list number `value` of entry b
+  Congruent, ///< (k - q) % args[0] == 0
+  FloatLess  ///< args[0] < value in f64; not understood by range analysis
 };
 
 struct Tree;
@@ -71,6 +75,12 @@ inline TreeRef make(Node node, std::vector<TreeRef> args = {},
 }
 inline TreeRef number(int64_t value) { return make(Node::Const, {}, value); }
 inline TreeRef arg(unsigned i) { return make(Node::Arg, {}, i); }
+inline TreeRef element(int64_t table, std::vector<TreeRef> at) {
+  return make(Node::Element, std::move(at), table);
+}
+inline TreeRef flag(int64_t table, std::vector<TreeRef> at) {
+  return make(Node::Flag, std::move(at), table);
+}
 inline TreeRef operator+(TreeRef a, TreeRef b) {
   return make(Node::Add, {a, b});
 }
@@ -94,12 +104,23 @@ inline TreeRef eq(TreeRef a, TreeRef b) { return make(Node::Eq, {a, b}); }
 /// The values of (b, h, g, q, k, q_len, kv_len).
 using Point = std::array<int64_t, 7>;
 
+/// The values of a parameter, row by row. An index beyond a dimension takes the
+/// nearest element. A list of tokens has the shape [batch, positions].
+struct Table {
+  bool isBool = false;
+  std::vector<int64_t> shape, values;
+
+  int64_t at(const std::vector<int64_t> &index) const;
+};
+using Tables = std::vector<Table>;
+
 /// Thrown where a value leaves what even the oracle can hold.
 struct TooLarge {};
 
 /// The value, or 0/1, by the definitions of the operations on integers without
 /// bounds.
-__int128 evaluate(const TreeRef &tree, const Point &at);
+__int128 evaluate(const TreeRef &tree, const Point &at,
+                  const Tables &tables = {});
 
 std::string print(const TreeRef &tree);
 
@@ -130,8 +151,10 @@ private:
   size_t at = 0;
 };
 
-/// `open`: with parts that range analysis does not understand.
-TreeRef randomCondition(Tape &tape, unsigned depth, bool open);
+/// `open`: with parts that range analysis does not understand. With `tables`
+/// their elements, too; a bool table of shape [4, n] also is a list of tokens.
+TreeRef randomCondition(Tape &tape, unsigned depth, bool open,
+                        const Tables *tables = nullptr);
 
 } // namespace attn::test
 

@@ -9,6 +9,7 @@
 #define ATTNC_TESTS_COMPILER_RANGESUPPORT_H
 
 #include "MaskTree.h"
+#include "compiler/AttnDialect.h"
 #include "compiler/RangeAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,7 +24,7 @@ using namespace mlir;
 inline MLIRContext &context() {
   static MLIRContext c;
   static bool loaded = [] {
-    c.loadDialect<arith::ArithDialect, func::FuncDialect>();
+    c.loadDialect<AttnDialect, arith::ArithDialect, func::FuncDialect>();
     return true;
   }();
   (void)loaded;
@@ -52,12 +53,14 @@ inline bool same(KeyRange x, KeyRange y) {
 
 /// What is true, by evaluating every pair.
 struct Brute {
-  Brute(const TreeRef &mask, Rows rows, Scalars s) : rows(rows), s(s) {
+  Brute(const TreeRef &mask, Rows rows, Scalars s, const Tables &tables = {})
+      : rows(rows), s(s) {
     for (int64_t y = rows.qMin; y <= rows.qMax; ++y) {
       allowed.emplace_back();
       for (int64_t x = 0; x < s.kvLen; ++x)
         allowed.back().push_back(
-            evaluate(mask, {s.b, s.h, s.g, y, x, s.qLen, s.kvLen}) != 0);
+            evaluate(mask, {s.b, s.h, s.g, y, x, s.qLen, s.kvLen}, tables) !=
+            0);
     }
   }
   bool any(int64_t key) const {
@@ -101,6 +104,52 @@ struct Brute {
   Rows rows;
   Scalars s;
   std::vector<std::vector<char>> allowed;
+};
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+/// Reads tables; those of `open` (a bit each) are not known.
+class TableReader final : public ParamReader {
+public:
+  explicit TableReader(const Tables &tables, unsigned open = 0)
+      : tables(tables), open(open) {}
+
+  std::optional<int64_t> element(int64_t param,
+                                 ArrayRef<int64_t> at) const override {
+    if (open >> param & 1)
+      return std::nullopt;
+    return tables[param].at(at.vec());
+  }
+  std::optional<std::pair<int64_t, int64_t>>
+  extremes(int64_t param, ArrayRef<int64_t> at, unsigned dim,
+           int64_t last) const override {
+    if (open >> param & 1)
+      return std::nullopt;
+    return blocks(param, at.vec(), dim, last, 1);
+  }
+  /// Of whole blocks of elements.
+  std::pair<int64_t, int64_t> blocks(int64_t param, std::vector<int64_t> at,
+                                     unsigned dim, int64_t last,
+                                     int64_t size) const {
+    const Table &table = tables[param];
+    auto within = [&](int64_t i) {
+      return std::clamp(i, int64_t(0), table.shape[dim] - 1);
+    };
+    std::pair<int64_t, int64_t> range{INT64_MAX, INT64_MIN};
+    const int64_t end = within(last) / size * size + size;
+    for (int64_t i = within(at[dim]) / size * size; i < end; ++i) {
+      at[dim] = i;
+      int64_t value = table.at(at);
+      range = {std::min(range.first, value), std::max(range.second, value)};
+    }
+    return range;
+  }
+
+private:
+  const Tables &tables;
+  unsigned open;
 };
 
 //===----------------------------------------------------------------------===//
@@ -163,10 +212,12 @@ inline size_t cost(ArrayRef<Value> results) {
   return count;
 }
 
-/// Everything a kernel asks for, as IR on arguments or on constants.
+/// Everything a kernel asks for, as IR on arguments or on constants. Where
+/// parameters are summed up in blocks, these are of `blockSize` elements.
 struct Emitted {
   Emitted(const RangeAnalysis &a, Rows rows, KeyRange tile, Scalars s,
-          bool constants) {
+          bool constants, const Tables &tables = {}, int64_t blockSize = 1)
+      : reader(tables), blockSize(blockSize) {
     OpBuilder builder(&context());
     builder.createBlock(&body);
     Location loc = builder.getUnknownLoc();
@@ -180,26 +231,71 @@ struct Emitted {
     RowValues r{in(rows.qMin), in(rows.qMax)};
     Value first = in(tile.lo), last = in(tile.hi - 1);
     ScalarValues sv{in(s.b), in(s.h), in(s.g), in(s.qLen), in(s.kvLen)};
+    // What is known of an item's rows, then of a tile's keys.
+    sv.loads = a.emitLoads(builder, loc, r, {}, {}, sv);
+    itemLoads = sv.loads;
     hull = a.emitHull(builder, loc, r, sv);
+    inner = a.emitInner(builder, loc, r, sv);
     Value end = builder.createOrFold<arith::AddIOp>(
         loc, last, arith::ConstantIndexOp::create(builder, loc, 1));
+    sv.loads = a.emitLoads(builder, loc, r, first, last, sv);
+    tileLoads = sv.loads;
     within = a.emitHullWithin(builder, loc, r, first, end, sv);
-    inner = a.emitInner(builder, loc, r, sv);
     may = a.emitMay(builder, loc, r, first, last, sv);
     must = a.emitMust(builder, loc, r, first, last, sv);
+    // As an op carries them.
+    sv.loads = RangeAnalysis::unflatten(a.flatten(builder, loc, sv.loads));
+    mayOfFlat = a.emitMay(builder, loc, r, first, last, sv);
     for (Operation &op : body.front())
-      values[op.getResult(0)] = execute(&op, values);
+      run(&op);
   }
   int64_t operator[](Value v) const { return values.lookup(v); }
   bool folded() {
     return cost({hull.first, hull.second, within.first, within.second,
                  inner.first, inner.second, may, must}) == 0;
   }
+  LoadRanges numbers(const LoadValues &loads) const {
+    LoadRanges result;
+    for (const auto &load : loads)
+      result.push_back(
+          load ? std::optional(std::pair(values.lookup(load->first),
+                                         values.lookup(load->second)))
+               : std::nullopt);
+    return result;
+  }
 
   Region body;
   DenseMap<Value, int64_t> values;
   std::pair<Value, Value> hull, within, inner;
-  Value may, must;
+  Value may, must, mayOfFlat;
+  LoadValues itemLoads, tileLoads;
+  bool hasBlocks = false;
+
+private:
+  void run(Operation *op) {
+    auto at = [&](ValueRange indices) {
+      std::vector<int64_t> result;
+      for (Value index : indices)
+        result.push_back(values.lookup(index));
+      return result;
+    };
+    if (auto param = dyn_cast<ParamOp>(op)) {
+      values[param] = *reader.element(param.getNumber(), at(param.getAt()));
+    } else if (auto extremes = dyn_cast<ExtremesOp>(op)) {
+      hasBlocks |= extremes.getBlocks();
+      auto range =
+          reader.blocks(extremes.getNumber(), at(extremes.getAt()),
+                        extremes.getDim(), values.lookup(extremes.getLast()),
+                        extremes.getBlocks() ? blockSize : 1);
+      values[extremes.getMin()] = range.first;
+      values[extremes.getMax()] = range.second;
+    } else {
+      values[op->getResult(0)] = execute(op, values);
+    }
+  }
+
+  TableReader reader;
+  int64_t blockSize;
 };
 
 } // namespace attn::test
