@@ -7,10 +7,12 @@
 #include "compiler/Link.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/raw_ostream.h"
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <memory>
 #include <mutex>
@@ -112,6 +114,32 @@ private:
   std::thread reader;
 };
 
+/// Makes the constants of an object its own. Linkers fold equal constants of
+/// sections marked as mergeable, and kernels for different machines would come
+/// to share them; texts, which no kernel reads, stay foldable.
+void keepConstantsApart(std::string &object) {
+  using namespace llvm::ELF;
+  Elf64_Ehdr header;
+  if (object.size() < sizeof header)
+    return; // the linker says what is wrong with it
+  std::memcpy(&header, object.data(), sizeof header);
+  if (!header.checkMagic() || header.getFileClass() != ELFCLASS64 ||
+      header.e_shentsize != sizeof(Elf64_Shdr) ||
+      header.e_shoff > object.size() ||
+      header.e_shnum > (object.size() - header.e_shoff) / sizeof(Elf64_Shdr))
+    return;
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    char *place = object.data() + header.e_shoff + i * sizeof(Elf64_Shdr);
+    Elf64_Shdr section;
+    std::memcpy(&section, place, sizeof section);
+    if (!(section.sh_flags & SHF_MERGE) || (section.sh_flags & SHF_STRINGS))
+      continue;
+    section.sh_flags &= ~Elf64_Xword(SHF_MERGE);
+    section.sh_entsize = 0;
+    std::memcpy(place, &section, sizeof section);
+  }
+}
+
 /// Runs the linker; `requestedPath` is for messages.
 bool runLinker(const std::vector<std::string> &arguments,
                const std::string &output, const std::string &requestedPath,
@@ -203,7 +231,8 @@ bool link(const std::vector<std::string> &objects,
       return false;
     arguments.push_back("--version-script=" + *script);
   }
-  for (const std::string &object : objects) {
+  for (std::string object : objects) {
+    keepConstantsApart(object);
     const std::string *file = add(object);
     if (!file)
       return false;

@@ -198,13 +198,14 @@ std::string emitCode(Module &module, const Target &target, CodeKind kind,
   return code;
 }
 
-std::string emitBundleTable(const std::vector<std::string> &symbols,
+std::string emitBundleTable(const std::string &table,
+                            const std::vector<std::string> &symbols,
                             const Target &target,
                             std::vector<Diagnostic> &diagnostics) {
   LLVMContext context;
   collectDiagnostics(context, diagnostics);
   Module module("attn_bundle", context);
-  addBundleTable(module, symbols);
+  addBundleTable(module, table, symbols);
   return emit(module, target, CodeKind::Object, diagnostics);
 }
 

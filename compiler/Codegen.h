@@ -44,9 +44,10 @@ std::string compileKernel(const Spec &spec, const Target &target,
                           const std::string &plan, CodeKind kind,
                           std::vector<Diagnostic> &diagnostics);
 
-/// The table of a bundle: an object that exports `ATTN_BUNDLE_SYMBOL` and
-/// refers to the descriptors `symbols`, in their order.
-std::string emitBundleTable(const std::vector<std::string> &symbols,
+/// A table of kernels: an object that exports the `attn_bundle_table` named
+/// `table` and refers to the descriptors `symbols`, in their order.
+std::string emitBundleTable(const std::string &table,
+                            const std::vector<std::string> &symbols,
                             const Target &target,
                             std::vector<Diagnostic> &diagnostics);
 

@@ -23,6 +23,10 @@ std::string kernelSymbol(const std::string &variant,
   return symbol;
 }
 
+std::string tableSymbol(const std::string &variant) {
+  return kernelSymbol(variant, "kernels");
+}
+
 const Target *findTarget(const std::string &name,
                          std::vector<Diagnostic> &diagnostics) {
   if (const Target *target = findTarget(name))
@@ -148,41 +152,75 @@ static bool checkNames(const std::vector<Spec> &specs,
   return diagnostics.empty();
 }
 
+/// The kernels of one variant for all targets: objects, and their symbols.
+struct CompiledVariant {
+  std::vector<std::string> objects, symbols;
+};
+
+/// One for each variant; not whole if there are diagnostics.
+static std::vector<CompiledVariant>
+compileAll(const std::vector<Spec> &specs,
+           const std::vector<const Target *> &targets, const std::string &plan,
+           std::vector<Diagnostic> &diagnostics) {
+  std::vector<CompiledVariant> variants;
+  if (!checkNames(specs, diagnostics) ||
+      !checkArchitectures(targets, diagnostics))
+    return variants;
+  for (const Spec &spec : specs) {
+    CompiledVariant &variant = variants.emplace_back();
+    for (const Target *target : targets) {
+      variant.objects.push_back(
+          compileKernel(spec, *target, plan, CodeKind::Object, diagnostics));
+      variant.symbols.push_back(kernelSymbol(spec.name, target->info().name));
+    }
+  }
+  return variants;
+}
+
+static void append(std::vector<std::string> &list,
+                   const std::vector<std::string> &more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
 std::vector<Diagnostic> compileBundle(const std::vector<Spec> &specs,
                                       const std::vector<std::string> &targets,
                                       const std::string &plan,
                                       const std::string &path) {
   std::vector<Diagnostic> diagnostics;
   std::vector<const Target *> chosen = findTargets(targets, diagnostics);
-  if (!checkNames(specs, diagnostics) ||
-      !checkArchitectures(chosen, diagnostics))
-    return diagnostics;
   std::vector<std::string> objects, symbols;
-  for (const Spec &spec : specs)
-    for (const Target *target : chosen) {
-      objects.push_back(
-          compileKernel(spec, *target, plan, CodeKind::Object, diagnostics));
-      symbols.push_back(kernelSymbol(spec.name, target->info().name));
-    }
+  for (const CompiledVariant &variant :
+       compileAll(specs, chosen, plan, diagnostics)) {
+    append(objects, variant.objects);
+    append(symbols, variant.symbols);
+  }
   if (!diagnostics.empty())
     return diagnostics;
-  objects.push_back(emitBundleTable(symbols, *chosen.front(), diagnostics));
+  objects.push_back(emitBundleTable(ATTN_BUNDLE_SYMBOL, symbols,
+                                    *chosen.front(), diagnostics));
   if (diagnostics.empty())
     linkShared(objects, ATTN_BUNDLE_SYMBOL, path, diagnostics);
   return diagnostics;
 }
 
 std::vector<Diagnostic> compileObject(const std::vector<Spec> &specs,
-                                      const CompileOptions &options,
+                                      const std::vector<std::string> &targets,
+                                      const std::string &plan,
                                       const std::string &path) {
   std::vector<Diagnostic> diagnostics;
-  const Target *target = findTarget(options.target, diagnostics);
-  if (!checkNames(specs, diagnostics))
+  std::vector<const Target *> chosen = findTargets(targets, diagnostics);
+  std::vector<CompiledVariant> variants =
+      compileAll(specs, chosen, plan, diagnostics);
+  if (!diagnostics.empty())
     return diagnostics;
   std::vector<std::string> objects;
-  for (const Spec &spec : specs)
-    objects.push_back(compileKernel(spec, *target, options.plan,
-                                    CodeKind::Object, diagnostics));
+  for (size_t i = 0; i < variants.size(); ++i) {
+    append(objects, variants[i].objects);
+    if (chosen.size() > 1)
+      objects.push_back(emitBundleTable(tableSymbol(specs[i].name),
+                                        variants[i].symbols, *chosen.front(),
+                                        diagnostics));
+  }
   if (diagnostics.empty())
     linkRelocatable(objects, path, diagnostics);
   return diagnostics;

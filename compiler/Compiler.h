@@ -37,8 +37,13 @@ CompileResult compile(const Spec &spec, const std::string &stage,
 /// attn_<variant>__<target, '-' as '_'>.
 std::string kernelSymbol(const std::string &variant, const std::string &target);
 
-/// The C header that goes with the objects of these variants and targets
-/// (names as `resolveTarget` gives them).
+/// The exported symbol of the `attn_bundle_table` of a variant's kernels in an
+/// object for several targets: attn_<variant>__kernels. (No target is named
+/// `kernels`.)
+std::string tableSymbol(const std::string &variant);
+
+/// The C header that goes with the object of these variants and targets (names
+/// as `resolveTarget` gives them).
 std::string emitHeader(const std::vector<Spec> &specs,
                        const std::vector<std::string> &targets);
 
@@ -49,10 +54,12 @@ std::vector<Diagnostic> compileBundle(const std::vector<Spec> &specs,
                                       const std::string &plan,
                                       const std::string &path);
 
-/// One relocatable object with the kernels of all variants for one target,
-/// written whole to `path` or not at all.
+/// One relocatable object with the kernels of all variants for all targets,
+/// written whole to `path` or not at all. With several targets it exports a
+/// table for each variant as well (see `tableSymbol`).
 std::vector<Diagnostic> compileObject(const std::vector<Spec> &specs,
-                                      const CompileOptions &options,
+                                      const std::vector<std::string> &targets,
+                                      const std::string &plan,
                                       const std::string &path);
 
 /// Compiles in memory and returns a kernel that lives as long as the process.

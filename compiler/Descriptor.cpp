@@ -206,20 +206,17 @@ bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
   return true;
 }
 
-void addBundleTable(Module &module, const std::vector<std::string> &symbols) {
+void addBundleTable(Module &module, const std::string &tableSymbol,
+                    const std::vector<std::string> &symbols) {
   LLVMContext &context = module.getContext();
   llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   llvm::Type *ptr = PointerType::getUnqual(context);
   StructType *kernel = kernelStructType(context);
   SmallVector<Constant *> kernels;
-  for (const std::string &symbol : symbols) {
-    auto *global =
-        new GlobalVariable(module, kernel, /*isConstant=*/true,
-                           GlobalValue::ExternalLinkage, nullptr, symbol);
-    // Bound inside the bundle, whatever else the process has loaded.
-    global->setVisibility(GlobalValue::HiddenVisibility);
-    kernels.push_back(global);
-  }
+  for (const std::string &symbol : symbols)
+    kernels.push_back(new GlobalVariable(module, kernel, /*isConstant=*/true,
+                                         GlobalValue::ExternalLinkage, nullptr,
+                                         symbol));
   auto *listType = ArrayType::get(ptr, kernels.size());
   auto *list =
       new GlobalVariable(module, listType, true, GlobalValue::PrivateLinkage,
@@ -236,7 +233,7 @@ void addBundleTable(Module &module, const std::vector<std::string> &symbols) {
   };
   auto *table = new GlobalVariable(
       module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage,
-      ConstantStruct::get(type, fields), ATTN_BUNDLE_SYMBOL);
+      ConstantStruct::get(type, fields), tableSymbol);
   table->setAlignment(llvm::Align(8));
 }
 

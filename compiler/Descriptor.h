@@ -19,8 +19,9 @@ namespace attn {
 llvm::StructType *kernelStructType(llvm::LLVMContext &context);
 llvm::StructType *bundleTableStructType(llvm::LLVMContext &context);
 
-/// Adds `ATTN_BUNDLE_SYMBOL` to `module`, which names the kernels `symbols`.
-void addBundleTable(llvm::Module &module,
+/// Adds an `attn_bundle_table` named `table` to `module`, which names the
+/// kernels `symbols`.
+void addBundleTable(llvm::Module &module, const std::string &table,
                     const std::vector<std::string> &symbols);
 
 } // namespace attn

@@ -25,6 +25,33 @@ static std::string comment(const std::string &text) {
   return result + "\n";
 }
 
+/// What a program calls to have one of several kernels picked.
+static std::string pickFunction(const std::string &variant) {
+  const std::string table = tableSymbol(variant);
+  return "/* The kernels above. */\n"
+         "extern const attn_bundle_table " +
+         table +
+         ";\n"
+         "/* The best of them that this CPU and system can run; ATTN_TARGET in "
+         "the\n"
+         " * environment asks for one by name. Picked by the first call and "
+         "kept "
+         "for all\n"
+         " * calls from this source file. Returns ATTN_OK, or a status with "
+         "the "
+         "reason in\n"
+         " * *error (may be NULL). Thread-safe. */\n"
+         "static inline int attn_" +
+         variant +
+         "__pick(const attn_kernel **kernel,\n"
+         "    attn_error *error) {\n"
+         "  static const attn_kernel *kept;\n"
+         "  return attn_kernel_pick_linked(&" +
+         table +
+         ", &kept, kernel, error);\n"
+         "}\n";
+}
+
 std::string emitHeader(const std::vector<Spec> &specs,
                        const std::vector<std::string> &targets) {
   std::string names;
@@ -38,7 +65,9 @@ std::string emitHeader(const std::vector<Spec> &specs,
   h += "/* Attention kernels compiled by attnc " + compilerVersion() + ".\n";
   h += " * Generated: changes are lost. */\n";
   h += "#ifndef " + guard + "\n#define " + guard + "\n\n";
-  h += "#include \"attn_abi.h\"\n\n";
+  // A table is for the runtime to pick from; a lone kernel needs no runtime.
+  const bool several = targets.size() > 1;
+  h += several ? "#include \"attn.h\"\n\n" : "#include \"attn_abi.h\"\n\n";
   h += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
   for (const Spec &spec : specs) {
     h += "\n/* " + spec.name + ": Q [batch, " + std::to_string(spec.heads) +
@@ -51,6 +80,8 @@ std::string emitHeader(const std::vector<Spec> &specs,
     for (const std::string &target : targets)
       h +=
           "extern const attn_kernel " + kernelSymbol(spec.name, target) + ";\n";
+    if (several)
+      h += pickFunction(spec.name);
   }
   h += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
   return h;

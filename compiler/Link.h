@@ -3,7 +3,8 @@
 // Part of attnc. Apache-2.0.
 //
 // Linking without a linker on the user's machine. Internal to the compiler;
-// thread-safe (links are done one at a time).
+// thread-safe (links are done one at a time). No object comes to share a
+// constant with another one, here or when the result is linked further.
 //
 //===----------------------------------------------------------------------===//
 #ifndef ATTNC_COMPILER_LINK_H

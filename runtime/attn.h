@@ -112,6 +112,15 @@ ATTN_API int attn_kernel_pick(const attn_bundle *bundle, const char *variant,
                               const char *target, const attn_kernel **kernel,
                               attn_error *error);
 
+/* For the functions that generated headers define: picks, as attn_kernel_pick
+ * does without a target, among the kernels of one variant whose table is linked
+ * into the program. `*kept`, NULL at first and written only here, keeps the
+ * first success, which later calls return whatever the environment says. */
+ATTN_API int attn_kernel_pick_linked(const attn_bundle_table *table,
+                                     const attn_kernel **kept,
+                                     const attn_kernel **kernel,
+                                     attn_error *error);
+
 /*--- Threads and memory ----------------------------------------------------*/
 
 /* A pool of threads to run kernels on. */

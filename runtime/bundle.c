@@ -271,6 +271,41 @@ int attn_bundle_open_static(const attn_kernel *const *kernels, size_t n,
   return attn_succeed(error);
 }
 
+int attn_kernel_pick_linked(const attn_bundle_table *table,
+                            const attn_kernel **kept,
+                            const attn_kernel **kernel, attn_error *error) {
+  if (kernel)
+    *kernel = NULL;
+  if (!table || !kept || !kernel)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "attn_kernel_pick_linked: %s is NULL",
+                     !table  ? "table"
+                     : !kept ? "kept"
+                             : "kernel");
+  /* The caller's plain pointer, since C and C++ have no atomic type in common.
+   */
+  const attn_kernel *first = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+  if (!first) {
+    int status = check_table(table, "(linked in)", error);
+    if (status)
+      return status;
+    const attn_bundle bundle = {.fd = -1,
+                                .n_kernels = table->n_kernels,
+                                .kernels = table->kernels,
+                                .producer = table->producer};
+    const attn_kernel *picked;
+    status = attn_kernel_pick(&bundle, NULL, NULL, &picked, error);
+    if (status)
+      return status;
+    /* Of several threads at once, one decides for all. */
+    if (__atomic_compare_exchange_n(kept, &first, picked, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+      first = picked;
+  }
+  *kernel = first;
+  return attn_succeed(error);
+}
+
 void attn_bundle_destroy(attn_bundle *bundle) {
   if (bundle->handle)
     dlclose(bundle->handle);

@@ -112,9 +112,12 @@ int attn_kernel_pick(const attn_bundle *bundle, const char *variant,
                      variant, target, asked_by, names_data);
   struct attn_text lacks = {lacks_data, sizeof lacks_data, 0};
   attn_missing_features(refused->features, &lacks);
+  const char *has = attn_machine_features();
+  if (!*has)
+    has = "none";
   return attn_fail(error, ATTN_UNSUPPORTED_CPU,
                    "variant '%s' for target '%s'%s needs %s; this machine "
-                   "lacks %s; the bundle holds: %s",
+                   "lacks %s and has %s; the bundle holds: %s",
                    variant, refused->target, asked_by, refused->features,
-                   lacks_data, names_data);
+                   lacks_data, has, names_data);
 }

@@ -1,9 +1,10 @@
 # attnc_add_kernels(TARGET SOURCES f.attn... TARGETS x86-64... [DEFINES N=V...])
 #
 # Compiles each variant of each .attn file for each machine at build time and
-# links the objects into TARGET, an executable or library made in the same
-# folder. For f.attn the header f.h, which declares the kernels, is on TARGET's
-# include path. Link attnc::runtime or attnc::runtime_static as well.
+# links them, an object a file, into TARGET, an executable or library made in
+# the same folder. For f.attn the header f.h, which declares the kernels and,
+# with several machines, what picks one, is on TARGET's include path. Link
+# attnc::runtime or attnc::runtime_static as well.
 function(attnc_add_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;TARGETS;DEFINES")
   if(NOT TARGET ${target})
@@ -27,24 +28,14 @@ function(attnc_add_kernels target)
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(ABSOLUTE_PATH source NORMALIZE)
     cmake_path(GET source STEM LAST_ONLY stem)
+    set(object ${folder}/${stem}.o)
     set(header ${folder}/${stem}.h)
-    add_custom_command(OUTPUT ${header}
-      COMMAND attnc::attnc compile ${source} --emit header --target ${machines}
-        ${defines} -o ${header}
+    add_custom_command(OUTPUT ${object} ${header}
+      COMMAND attnc::attnc compile ${source} --emit obj --target ${machines}
+        ${defines} -o ${object}
       DEPENDS ${source} attnc::attnc VERBATIM
-      COMMENT "attnc ${stem}.h")
-    target_sources(${target} PRIVATE ${header})
-    foreach(machine IN LISTS arg_TARGETS)
-      # A folder each: every object gets a header of its own beside it.
-      file(MAKE_DIRECTORY ${folder}/${machine})
-      set(object ${folder}/${machine}/${stem}.o)
-      add_custom_command(OUTPUT ${object}
-        COMMAND attnc::attnc compile ${source} --emit obj --target ${machine}
-          ${defines} -o ${object}
-        DEPENDS ${source} attnc::attnc VERBATIM
-        COMMENT "attnc ${stem}.o for ${machine}")
-      set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-      target_sources(${target} PRIVATE ${object})
-    endforeach()
+      COMMENT "attnc ${stem}.o")
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    target_sources(${target} PRIVATE ${object} ${header})
   endforeach()
 endfunction()

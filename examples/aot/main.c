@@ -46,14 +46,11 @@ int main(void) {
   fill(k, 2);
   fill(v, 3);
 
-  /* Kernels for several machines may be linked in; the best that runs is taken.
-   * Here there is one, and any CPU of its family runs it. */
-  const attn_kernel *const linked[] = {&attn_minilm__x86_64};
+  /* Kernels for several machines are linked in; the best that runs here is
+   * taken, or the one that ATTN_TARGET names. */
   attn_error error;
-  attn_bundle *bundle = NULL;
   const attn_kernel *kernel = NULL;
-  if (attn_bundle_open_static(linked, 1, &bundle, &error) ||
-      attn_kernel_pick(bundle, "minilm", NULL, &kernel, &error)) {
+  if (attn_minilm__pick(&kernel, &error)) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
@@ -90,6 +87,5 @@ int main(void) {
     }
   printf("%s for %s: %d values, largest difference from plain loops %.2e\n",
          kernel->variant, kernel->target, COUNT, worst);
-  attn_bundle_close(bundle);
   return worst <= 2e-5 ? 0 : 1;
 }

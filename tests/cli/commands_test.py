@@ -70,6 +70,9 @@ class Commands(support.Case):
         self.assertIn("seed 3", out)
         self.refuse("check", "two.attn", "--target", "fish", says=["fish"])
         self.refuse("check", "two.attn", "--cases", "0", says=["--cases"])
+        self.refuse("check", says=["FILE", "--all"])
+        self.refuse("check", "two.attn", "--all", says=["--all", "FILE"])
+        self.refuse("check", "--all", "--target", "fish", says=["fish"])
 
     def test_cache(self):
         env = {"ATTN_CACHE_DIR": str(self.dir / "cache")}

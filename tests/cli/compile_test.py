@@ -192,6 +192,28 @@ class Compile(support.Case):
         for name in names:
             self.assertIn(f"extern const attn_kernel {name};", header)
 
+    def test_object_of_several_targets(self):
+        every, here = self.targets()
+        family = here[0].split("-")[0]
+        names = [name for name in every if name.startswith(family)]
+        self.write("two.attn", DENSE + CAUSAL)
+        self.succeed("compile", "two.attn", "--emit", "obj", "-o", "two.o",
+                     "--target", ",".join(["host"] + names))
+        several = ["kernels"] if len(names) > 1 else []
+        symbols = sorted(symbol(variant, name) for variant in ("dense", "causal_small")
+                         for name in names + several)
+        self.assertEqual(self.globals_of("two.o", "-g"), symbols)
+        header = self.files()["two.h"].decode()
+        self.assertEqual(self.succeed("compile", "two.attn", "--emit", "header",
+                                      "--target", ",".join(["host"] + names)).out,
+                         header)
+        for name in symbols:
+            kind = "bundle_table" if name.endswith("__kernels") else "kernel"
+            self.assertIn(f"extern const attn_{kind} {name};", header)
+        self.refuse("compile", "two.attn", "--emit", "obj", "-o", "a.o", "--target",
+                    "x86-64,x86-avx2,arm-neon",
+                    says=["x86-64 (x86_64)", "arm-neon (aarch64)", "one architecture"])
+
     def test_plan_and_defines(self):
         self.write("w.attn", "attention w {\n  let n = 3\n  heads = 1 head_dim = 8"
                              "\n  mask = causal && sliding(n)\n}\n")
@@ -227,7 +249,7 @@ class Compile(support.Case):
         self.refuse("compile", "a.attn", "--no-such-option", says=["no-such-option"])
         self.refuse("compile", "-", text=DENSE, says=["-o"])
         if len(self.targets()[0]) > 1:
-            for kind in ("obj", "asm", "llvm", "tile"):
+            for kind in ("asm", "llvm", "tile"):
                 self.refuse("compile", "a.attn", "--emit", kind, "--target",
                             ",".join(self.targets()[0]), says=["one target"])
 

@@ -358,8 +358,8 @@ TEST(Codegen, TextsSayWhatTheyAreFor) {
 std::vector<std::string> twoKernels(std::vector<Diagnostic> &diagnostics) {
   std::vector<std::string> objects = {build(kernelText(3), "a").code,
                                       build(kernelText(5), "b").code};
-  objects.push_back(
-      emitBundleTable({symbolOf("a"), symbolOf("b")}, host(), diagnostics));
+  objects.push_back(emitBundleTable(
+      ATTN_BUNDLE_SYMBOL, {symbolOf("a"), symbolOf("b")}, host(), diagnostics));
   return objects;
 }
 

@@ -191,6 +191,13 @@ TEST(Compiler, HeaderSurvivesAnyText) {
             std::string::npos);
   EXPECT_NE(header.find("extern const attn_kernel attn_same_name__t_2;"),
             std::string::npos);
+  EXPECT_NE(header.find("extern const attn_bundle_table "
+                        "attn_same_name__kernels;"),
+            std::string::npos);
+  EXPECT_NE(header.find("static inline int attn_same_name__pick("),
+            std::string::npos);
+  EXPECT_EQ(emitHeader({spec}, {"t-1"}).find("attn_same_name__kernels"),
+            std::string::npos);
   // Each comment that begins ends, and none ends early.
   size_t open = 0, close = 0;
   for (size_t at = 0; (at = header.find("/*", at)) != std::string::npos; ++at)

@@ -6,7 +6,6 @@
 #include "MaskTree.h"
 #include "compiler/AttnDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 
@@ -148,7 +147,7 @@ MaskRegion::MaskRegion(MLIRContext &context, const TreeRef &tree) {
   for (int i = 0; i < 7; ++i)
     block->addArgument(b.getI32Type(), b.getUnknownLoc());
   Value value = build(b, tree);
-  func::ReturnOp::create(b, b.getUnknownLoc(), value);
+  YieldOp::create(b, b.getUnknownLoc(), value);
 }
 
 Value MaskRegion::build(OpBuilder &b, const TreeRef &tree) {

@@ -12,7 +12,6 @@
 #include "compiler/AttnDialect.h"
 #include "compiler/RangeAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ using namespace mlir;
 inline MLIRContext &context() {
   static MLIRContext c;
   static bool loaded = [] {
-    c.loadDialect<AttnDialect, arith::ArithDialect, func::FuncDialect>();
+    c.loadDialect<AttnDialect, arith::ArithDialect>();
     return true;
   }();
   (void)loaded;

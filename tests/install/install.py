@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Uses attnc as a project elsewhere would: from an installed tree only.
 
-usage: install.py prefix|files|aot|jit --build DIR --prefix DIR --source DIR
+usage: install.py prefix|files|aot|jit|params --build DIR --prefix DIR --source DIR
                   --strip TOOL
 
 `prefix` installs a build into a fresh prefix; the others work on that prefix.
@@ -103,6 +103,7 @@ def main():
         "files": check_files,
         "aot": lambda args: build_example(args, "aot"),
         "jit": lambda args: build_example(args, "jit"),
+        "params": lambda args: build_example(args, "params"),
     }
     parser.add_argument("step", choices=steps)
     for name in ("build", "prefix", "source", "strip"):

@@ -8,6 +8,7 @@
 #include "tests/support/Emulated.h"
 #include "tests/support/Generate.h"
 #include "tests/support/Properties.h"
+#include "tests/support/Runner.h"
 #include <exception>
 #include <fmt/format.h>
 
@@ -54,72 +55,6 @@ Case caseOf(const Spec &spec, const Code &code, uint64_t seed, int64_t number,
   return randomCase(choices, sizesOf(number, largest), spec, code.descriptor());
 }
 
-void runHere(const Spec &spec, const CompileOptions &options, int64_t cases,
-             uint64_t seed, const std::function<void(int64_t)> &progress,
-             CheckReport &report) {
-  report.through = "native";
-  Code code;
-  code.kernel = jit(spec, options, report.diagnostics);
-  if (!code.kernel)
-    return;
-  auto executor = makeNativeExecutor();
-  Properties properties(*executor, code);
-  Failures failures(report, seed);
-  Features features;
-  features.maxWork = 60000000;
-  for (int64_t n = 0; n < cases; ++n) {
-    Case c = caseOf(spec, code, seed, n, features);
-    std::string what =
-        properties.all(c, seed + static_cast<uint64_t>(n), &report.worst);
-    if (!what.empty())
-      failures.add(c, n, what);
-    ++report.cases;
-    if (progress)
-      progress(report.cases);
-  }
-}
-
-void runEmulated(const Spec &spec, const CompileOptions &options,
-                 const Emulator &emulator, int64_t cases, uint64_t seed,
-                 const std::function<void(int64_t)> &progress,
-                 CheckReport &report) {
-  report.through = emulator.name;
-  CompileResult object = compile(spec, "obj", options);
-  report.diagnostics = object.diagnostics;
-  if (!object.ok())
-    return;
-  Code code;
-  try {
-    code = emulatedCode(object.data, kernelSymbol(spec.name, options.target));
-  } catch (const std::exception &error) {
-    report.error = error.what();
-    return;
-  }
-  auto executor = makeEmulatedExecutor(emulator);
-  Failures failures(report, seed);
-  // So many at a time that memory stays small and progress shows.
-  constexpr int64_t kTogether = 16;
-  for (int64_t first = 0; first < cases; first += kTogether) {
-    std::vector<std::unique_ptr<Trial>> trials;
-    std::vector<Job> jobs;
-    for (int64_t n = first; n < std::min(cases, first + kTogether); ++n) {
-      trials.push_back(std::make_unique<Trial>(
-          caseOf(spec, code, seed, n, Features::smallCalls()), code,
-          static_cast<Order>(n % 4)));
-      jobs.push_back(trials.back()->job);
-    }
-    std::vector<std::string> outcomes = executor->run(jobs);
-    for (size_t n = 0; n < trials.size(); ++n) {
-      std::string what = trials[n]->judge(outcomes[n], &report.worst);
-      if (!what.empty())
-        failures.add(trials[n]->c, first + static_cast<int64_t>(n), what);
-      ++report.cases;
-    }
-    if (progress)
-      progress(report.cases);
-  }
-}
-
 } // namespace
 
 std::string emulatorOf(const std::string &target, std::string &missing) {
@@ -136,27 +71,31 @@ CheckReport checkSpec(const Spec &spec, const std::string &target,
     report.error = "checking covers variants without 'rope' and 'latent'";
     return report;
   }
-  const std::vector<TargetState> states = targetStates();
-  const TargetState *found = nullptr;
-  for (const TargetState &state : states)
-    if (!found && (target == "host" ? state.runsHere : state.name == target))
-      found = &state;
-  if (!found) {
-    report.error = fmt::format("there is no target '{}'", target);
+  auto runner = Runner::forTarget(target, report.error);
+  if (!runner)
     return report;
+  report.through = runner->through;
+  try {
+    Code code;
+    if (!runner->prepare(spec, code, report.diagnostics))
+      return report;
+    Failures failures(report, seed);
+    const Features largest = runner->limited(Features());
+    for (int64_t n = 0; n < cases; ++n)
+      runner->add(caseOf(spec, code, seed, n, largest), code,
+                  seed + static_cast<uint64_t>(n),
+                  [&, n](const Case &c, const std::string &what) {
+                    if (!what.empty())
+                      failures.add(c, n, what);
+                    ++report.cases;
+                    if (progress)
+                      progress(report.cases);
+                  });
+    runner->flush();
+  } catch (const std::exception &error) {
+    report.error = error.what();
   }
-  CompileOptions options;
-  options.target = found->name;
-  if (found->runsHere) {
-    runHere(spec, options, cases, seed, progress, report);
-    return report;
-  }
-  Emulator emulator = emulatorFor(found->name);
-  if (emulator.command.empty())
-    report.error = fmt::format("{} does not run here (missing: {}): {}",
-                               found->name, found->missing, emulator.missing);
-  else
-    runEmulated(spec, options, emulator, cases, seed, progress, report);
+  report.worst = runner->worst;
   return report;
 }
 

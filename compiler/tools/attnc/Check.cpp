@@ -8,6 +8,7 @@
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
+#include "tests/support/Conformance.h"
 #include <fmt/format.h>
 #include <memory>
 #include <unistd.h>
@@ -21,6 +22,7 @@ struct Options : TextOptions {
   std::string target = "host";
   int64_t cases = 100;
   uint64_t seed = 1;
+  bool all = false;
 };
 
 /// Shown on a terminal only, and wiped when done.
@@ -35,6 +37,10 @@ public:
   void show(int64_t done) const {
     if (isShown)
       fmt::print(stderr, "\r{}: {} of {}", name, done, cases);
+  }
+  void show(const std::string &part, int64_t done) const {
+    if (isShown)
+      fmt::print(stderr, "\r\033[K{}: {}, {}", name, part, done);
   }
 
 private:
@@ -71,6 +77,40 @@ int checkVariants(const Options &options) {
   return result;
 }
 
+/// The suite that every target has to pass.
+int checkWholeTarget(const Options &options) {
+  if (!options.file.empty())
+    throw Failure("--all: the suite brings its own variants; no FILE is taken");
+  std::vector<Diagnostic> diagnostics;
+  const std::string target = resolveTarget(options.target, diagnostics);
+  if (!diagnostics.empty())
+    throw Failure(fmt::format("--target {}: {}; {}", options.target,
+                              diagnostics.front().message,
+                              diagnostics.front().hint));
+  ConformanceReport report;
+  {
+    std::string name = target;
+    Progress progress(name, options.cases);
+    report = checkTarget(target, options.cases, options.seed,
+                         [&](const std::string &group, int64_t done) {
+                           progress.show(group, done);
+                         });
+  }
+  if (!report.error.empty())
+    throw Failure(report.error);
+  fmt::print("{} ({}), seed {}\n", report.target, report.through, options.seed);
+  for (const ConformanceGroup &group : report.groups) {
+    fmt::print("  {:<24} {:>4} variants {:>5} cases {:>3} wrong\n", group.name,
+               group.variants, group.cases, group.failures);
+    if (group.failures)
+      fmt::print("    {}\n", group.firstFailure);
+  }
+  fmt::print("  largest error {:.2g} of what is allowed\n", report.worst);
+  for (const auto &[what, why] : report.refused)
+    fmt::print("  refused: {}: {}\n", what, why);
+  return report.ok() ? 0 : kMismatch;
+}
+
 } // namespace
 
 Action addCheck(CLI::App &command) {
@@ -80,7 +120,22 @@ Action addCheck(CLI::App &command) {
   command.add_option("--cases", options->cases, "random calls for a variant")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--seed", options->seed, "equal seeds give equal calls");
-  return [options] { return checkVariants(*options); };
+  command.add_flag(
+      "--all", options->all,
+      "the conformance suite of the target, without FILE; --cases "
+      "is then the number of random variants a level (default 25)");
+  command.get_option("FILE")->required(false);
+  CLI::Option *cases = command.get_option("--cases");
+  return [options, cases] {
+    if (!options->all) {
+      if (options->file.empty())
+        throw Failure("FILE is required; or --all");
+      return checkVariants(*options);
+    }
+    if (cases->empty())
+      options->cases = 25;
+    return checkWholeTarget(*options);
+  };
 }
 
 } // namespace attn

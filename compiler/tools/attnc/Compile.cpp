@@ -121,7 +121,6 @@ int compileFile(const Options &options) {
               emitHeader(text.specs(), targets));
     return 0;
   case Form::Object: {
-    const std::string &target = onlyTarget(targets, kind);
     const std::string out =
         options.out.empty() ? defaultOutput(options.file, ".o") : options.out;
     const std::string header = withEnding(out, ".h");
@@ -129,7 +128,7 @@ int compileFile(const Options &options) {
       throw Failure(fmt::format("-o {}: an object and its header need names; "
                                 "FILE.o gives FILE.o and FILE.h",
                                 out));
-    text.require(compileObject(text.specs(), {target, options.plan}, out));
+    text.require(compileObject(text.specs(), targets, options.plan, out));
     writeFile(header, emitHeader(text.specs(), targets));
     return 0;
   }

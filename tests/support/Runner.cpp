@@ -1,0 +1,118 @@
+//===- tests/support/Runner.cpp - Judged calls on any target --------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/support/Runner.h"
+#include "compiler/Compiler.h"
+#include "tests/support/Emulated.h"
+#include "tests/support/Properties.h"
+#include <exception>
+#include <fmt/format.h>
+#include <utility>
+
+namespace attn::test {
+
+namespace {
+
+class NativeRunner : public Runner {
+public:
+  bool prepare(const Spec &spec, Code &code,
+               std::vector<Diagnostic> &diagnostics) override {
+    code = {};
+    code.kernel = jit(spec, {target, ""}, diagnostics);
+    return code.kernel != nullptr;
+  }
+  Features limited(Features features) const override {
+    features.maxWork = 60000000;
+    return features;
+  }
+  void add(Case c, const Code &code, uint64_t seed, Done done) override {
+    done(c, Properties(*executor, code).all(c, seed, &worst));
+  }
+  void flush() override {}
+
+private:
+  std::unique_ptr<Executor> executor = makeNativeExecutor();
+};
+
+class EmulatedRunner : public Runner {
+public:
+  explicit EmulatedRunner(const Emulator &emulator)
+      : executor(makeEmulatedExecutor(emulator)) {}
+
+  bool prepare(const Spec &spec, Code &code,
+               std::vector<Diagnostic> &diagnostics) override {
+    CompileResult object = compile(spec, "obj", {target, ""});
+    diagnostics.insert(diagnostics.end(), object.diagnostics.begin(),
+                       object.diagnostics.end());
+    if (!object.ok())
+      return false;
+    code = emulatedCode(object.data, kernelSymbol(spec.name, target));
+    return true;
+  }
+  Features limited(Features features) const override {
+    return features.small();
+  }
+  void add(Case c, const Code &code, uint64_t seed, Done done) override {
+    waiting.push_back({std::make_unique<Trial>(
+                           c, code, static_cast<Order>(waiting.size() % 4)),
+                       std::move(done)});
+    // So many at a time that memory stays small and progress shows.
+    constexpr size_t kTogether = 16;
+    if (waiting.size() == kTogether)
+      flush();
+    (void)seed;
+  }
+  void flush() override {
+    std::vector<Job> jobs;
+    for (const Waiting &one : waiting)
+      jobs.push_back(one.trial->job);
+    std::vector<std::string> outcomes = executor->run(jobs);
+    for (size_t n = 0; n < waiting.size(); ++n)
+      waiting[n].done(waiting[n].trial->c,
+                      waiting[n].trial->judge(outcomes[n], &worst));
+    waiting.clear();
+  }
+
+private:
+  struct Waiting {
+    std::unique_ptr<Trial> trial;
+    Done done;
+  };
+  std::unique_ptr<Executor> executor;
+  std::vector<Waiting> waiting;
+};
+
+} // namespace
+
+std::unique_ptr<Runner> Runner::forTarget(const std::string &target,
+                                          std::string &error) {
+  const std::vector<TargetState> states = targetStates();
+  const TargetState *found = nullptr;
+  for (const TargetState &state : states)
+    if (!found && (target == "host" ? state.runsHere : state.name == target))
+      found = &state;
+  std::unique_ptr<Runner> runner;
+  if (!found) {
+    error = fmt::format("there is no target '{}'", target);
+    return runner;
+  }
+  if (found->runsHere) {
+    runner = std::make_unique<NativeRunner>();
+    runner->through = "native";
+  } else {
+    Emulator emulator = emulatorFor(found->name);
+    if (emulator.command.empty()) {
+      error = fmt::format("{} does not run here (missing: {}): {}", found->name,
+                          found->missing, emulator.missing);
+      return runner;
+    }
+    runner = std::make_unique<EmulatedRunner>(emulator);
+    runner->through = emulator.name;
+  }
+  runner->target = found->name;
+  return runner;
+}
+
+} // namespace attn::test
