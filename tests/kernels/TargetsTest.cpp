@@ -81,7 +81,7 @@ void checkEmulated(const std::string &target, int variants) {
 // A machine is emulated more slowly than a single program.
 TEST(Emulated, Avx512Kernels) { checkEmulated("x86-avx512", 10); }
 TEST(Emulated, Avx2Kernels) { checkEmulated("x86-avx2", 10); }
-TEST(Emulated, NeonKernels) { checkEmulated("arm-neon", 60); }
+TEST(Emulated, NeonKernels) { checkEmulated("arm-neon", 40); }
 
 TEST(Check, ReportsWhatItRan) {
   Spec spec = variant(4, 2, 24, "mask = causal && sliding(30)");
