@@ -209,9 +209,8 @@ void KernelLowering::accumulateNearNan(const PairInfo &pairs, ValueBlock block,
   Value to = e.max(e.min(allTo, end), from);
   // Telling masked weights apart takes registers of its own; a block that has
   // none left for it is done in halves.
-  const int64_t weights = e.target.multipliesByElement
-                              ? llvm::divideCeil(block.rows, e.lanes)
-                              : 0;
+  const int64_t weights =
+      e.target.multipliesByElement ? llvm::divideCeil(block.rows, e.lanes) : 0;
   const int64_t needed = (block.rows + 1) * plan.valueVectors + weights + 4;
   const int64_t height = block.rows % 2 == 0 && needed > e.target.registers
                              ? block.rows / 2
