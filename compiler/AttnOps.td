@@ -173,7 +173,7 @@ def Attn_ParamOp : Attn_Op<"param", [Pure]> {
   let hasVerifier = 1;
   let assemblyFormat = [{
     $number $name $stored `[` $at `]` `inside` $inside attr-dict `:`
-    type($at) `->` type($value)
+    functional-type($at, $value)
   }];
 }
 
