@@ -173,7 +173,7 @@ def Attn_ParamOp : Attn_Op<"param", [Pure]> {
   let hasVerifier = 1;
   let assemblyFormat = [{
     $number $name $stored `[` $at `]` `inside` $inside attr-dict `:`
-    type($at) `->` type($value)
+    functional-type($at, $value)
   }];
 }
 
@@ -232,17 +232,21 @@ def Attn_LengthOp : Attn_Op<"length", [Pure]> {
 def Attn_ItemOp : Attn_Op<"item", [Pure]> {
   let summary = "which batch entry, group of heads and tile of rows an item is";
   let arguments = (ins Index:$item, I64Attr:$groups, I64Attr:$heads,
-                       I64Attr:$rows);
+                       I64Attr:$rows,
+                       OptionalAttr<DenseI64ArrayAttr>:$classes);
   let results = (outs Index:$batch, Index:$group, Index:$row,
                       Optional<I1>:$of_globals);
   let assemblyFormat = [{
-    $item `groups` $groups `heads` $heads `rows` $rows attr-dict
-    (`globals` type($of_globals)^)?
+    $item `groups` $groups `heads` $heads `rows` $rows
+    (`classes` $classes^)? attr-dict (`globals` type($of_globals)^)?
   }];
   let description = [{
     Items are numbered batch first, then group, then tile; `row` is the first
     row of the tile. There are as many tiles as the longest sequence of the
-    batch needs: `row` may lie beyond the rows of this one. With `of_globals`,
+    batch needs: `row` may lie beyond the rows of this one. `classes` tells of
+    each group how many groups it is one of that are residue classes of the same
+    heads: their tiles take turns, since the keys that they read lie between
+    each other. With `of_globals`,
     after the tiles of all queries come those of the queries at listed
     positions, for which that is true and `row` counts listed ones.
   }];

@@ -9,7 +9,9 @@
 #include "compiler/Importer.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/bit.h"
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 using namespace mlir;
 
@@ -24,6 +26,38 @@ Value Importer::congruent(const Expr &e, Value step) {
   return compare(arith::CmpIPredicate::eq,
                  fold<arith::RemSIOp>(fold<arith::SubIOp>(k, q), step),
                  constant(0));
+}
+
+/// l * d for d > 0, held to where positions can reach, so that it never leaves
+/// 32 bits: no comparison of positions can tell the difference.
+Value Importer::steps(Value l, Value d) {
+  auto knownOf = [](Value v) -> std::optional<int64_t> {
+    llvm::APInt value;
+    if (matchPattern(v, m_ConstantInt(&value)))
+      return value.getSExtValue();
+    return std::nullopt;
+  };
+  const int64_t most = ATTN_MAX_TOKENS;
+  auto ofL = knownOf(l), ofD = knownOf(d);
+  if (ofL && ofD)
+    return constant(std::clamp(*ofL * *ofD, -most, most));
+  Value product = fold<arith::MulIOp>(l, d);
+  if ((ofL && std::abs(*ofL) <= 1) || (ofD && *ofD == 1))
+    return product;
+  // Divided by the one that is known, if one is.
+  Value other = ofL ? d : l;
+  Value limit = ofL ? constant(most / std::abs(*ofL))
+                    : fold<arith::DivSIOp>(constant(most), d);
+  auto held = [&](arith::CmpIPredicate beyond, Value limit, int64_t end,
+                  Value value) -> Value {
+    return fold<arith::SelectOp>(compare(beyond, other, limit), constant(end),
+                                 value);
+  };
+  product = held(arith::CmpIPredicate::sgt, limit,
+                 ofL && *ofL < 0 ? -most : most, product);
+  return ofL ? product
+             : held(arith::CmpIPredicate::slt,
+                    fold<arith::SubIOp>(constant(0), limit), -most, product);
 }
 
 Value Importer::member(const Expr &e, StringRef position) {
@@ -162,8 +196,8 @@ Value Importer::call(const Expr &e) {
                       "an expression of constants, h and g is, and a parameter "
                       "that does not depend on q or k");
       rely(args[2], ATTN_PARAM_POSITIVE);
-      left = bounded(e, fold<arith::MulIOp>(left, args[2]));
-      right = bounded(e, fold<arith::MulIOp>(right, args[2]));
+      left = bounded(e, steps(left, args[2]));
+      right = bounded(e, steps(right, args[2]));
       if (!left || !right)
         return {};
       if (!d || *d > 1)

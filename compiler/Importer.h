@@ -60,6 +60,7 @@ private:
   bool isDivisor(const ExprRef &e);
   Value choose(Value at, ArrayRef<Value> values);
   Value congruent(const Expr &e, Value step);
+  Value steps(Value l, Value d);
   Value neighborhood(const Expr &e, ArrayRef<Value> args);
   Value alibiSlope(Value head);
   Value floatFunction(StringRef name, ArrayRef<Value> args);

@@ -47,7 +47,15 @@ PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
 
   // Register blocks. Accumulators wait some eight fused operations deep, the
   // rest holds the two streamed vectors and one broadcast.
-  if (target.registers >= 32) {
+  if (target.registers >= 32 && target.multipliesByElement) {
+    plan.scoreKeys = 8, plan.scoreVectors = 2;
+    plan.valueRows = 12, plan.valueVectors = 2;
+    because(format("register blocks of 8 x 2 and 12 x 2: {0} registers hold "
+                   "16 accumulators and a vector of each of 8 keys, whose "
+                   "elements multiply as they lie, or 24 accumulators and the "
+                   "weights of 12 rows",
+                   target.registers));
+  } else if (target.registers >= 32) {
     plan.scoreKeys = 24, plan.scoreVectors = 1;
     plan.valueRows = 24, plan.valueVectors = 1;
     because(format("register blocks of 24 x 1: {0} registers hold 24 "

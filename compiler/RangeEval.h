@@ -96,6 +96,8 @@ private:
   Int variable(Var v, bool upper, const Box &box);
   Bool mayNotExceedZero(const Linear &l, const Box &box);
   Int solve(Linear l, Var v, const Box &box);
+  bool isOpen(const Linear &l);
+  bool isOpen(const CondRef &c);
   bool narrows(const Cond &cond, Var v);
   bool narrow(Var v, llvm::ArrayRef<CondRef> children, Box &box);
 
@@ -119,6 +121,27 @@ private:
   std::optional<std::pair<Int, Int>> window;
 };
 
+/// Whether a load in it is not known.
+template <typename Ops> bool Evaluator<Ops>::isOpen(const Linear &l) {
+  return llvm::any_of(l.terms, [&](auto &term) {
+    const Term &t = *term.second;
+    if (!t.hasLoads)
+      return false;
+    if (t.kind == Term::Kind::Load && !loads[t.load])
+      return true;
+    return isOpen(t.a) || isOpen(t.b) || isOpen(t.when.yes) ||
+           isOpen(t.when.no) ||
+           llvm::any_of(t.at, [&](const Linear &i) { return isOpen(i); });
+  });
+}
+
+template <typename Ops> bool Evaluator<Ops>::isOpen(const CondRef &c) {
+  return c && (isOpen(c->atom) ||
+               llvm::any_of(c->children, [&](const CondRef &child) {
+                 return isOpen(child);
+               }));
+}
+
 template <typename Ops>
 template <typename Element, typename Extremes>
 auto Evaluator<Ops>::evaluateLoads(const Mask &mask, const Box &box,
@@ -127,7 +150,8 @@ auto Evaluator<Ops>::evaluateLoads(const Mask &mask, const Box &box,
   constexpr VarSet pair = setOf(Var::Q) | setOf(Var::K);
   loads.resize(mask.loads.size());
   for (auto [number, load] : llvm::enumerate(mask.loads)) {
-    if (loads[number] || ((load.vars & setOf(Var::K)) && !box.keys))
+    if (loads[number] || ((load.vars & setOf(Var::K)) && !box.keys) ||
+        llvm::any_of(load.at, [&](const Linear &l) { return isOpen(l); }))
       continue;
     llvm::SmallVector<Int, 4> at;
     llvm::SmallVector<unsigned, 4> varying;

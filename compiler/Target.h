@@ -32,6 +32,9 @@ struct TargetInfo {
   unsigned lanes = 4;   ///< f32 lanes of a vector register
   unsigned registers = 16;
   bool fusedMultiplyAdd = false;
+  /// A multiply-add takes one element of a vector register for all lanes, so
+  /// that one load serves as many broadcasts as there are lanes.
+  bool multipliesByElement = false;
   uint64_t l1Bytes = 32 << 10;
   uint64_t l2Bytes = 256 << 10;
 };

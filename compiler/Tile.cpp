@@ -422,11 +422,16 @@ void TileBuilder::whenAny(Value left, llvm::function_ref<void()> body) {
 
 void TileBuilder::item(Value number) {
   SmallVector<ItemGroup> groups = itemGroups(op, plan);
+  SmallVector<int64_t> classes;
+  for (const ItemGroup &g : groups)
+    classes.push_back(g.heads.dilation);
+  const bool isDilated = llvm::any_of(classes, [](int64_t d) { return d > 1; });
   mlir::Type index = b.getIndexType();
   auto itemOp = ItemOp::create(
       b, index, index, index, lists.empty() ? mlir::Type() : b.getI1Type(),
       number, b.getI64IntegerAttr(groups.size()),
-      b.getI64IntegerAttr(plan.heads), b.getI64IntegerAttr(plan.rows));
+      b.getI64IntegerAttr(plan.heads), b.getI64IntegerAttr(plan.rows),
+      isDilated ? b.getDenseI64ArrayAttr(classes) : DenseI64ArrayAttr());
   batch = itemOp.getBatch(), group = itemOp.getGroup(), row = itemOp.getRow();
   int64_t n = groups.size();
   auto ofGroup = [&](auto value) {
@@ -441,8 +446,7 @@ void TileBuilder::item(Value number) {
                    ? constant(0)
                    : fold<arith::SubIOp>(kvLen, qLen);
   Value own = qLen;
-  if (llvm::any_of(groups,
-                   [](const ItemGroup &g) { return g.heads.dilation > 1; })) {
+  if (isDilated) {
     dilation = ofGroup([](const ItemGroup &g) { return g.heads.dilation; });
     residue = ofGroup([](const ItemGroup &g) { return g.residue; });
     own = quotientUp(fold<arith::SubIOp>(qLen, residue), dilation);

@@ -108,8 +108,16 @@ void KernelLowering::accumulateBody(const ValueBlock &block) {
                 e.at(e.at(block.copy, e.mul(key, width)), v * e.lanes),
                 Aligned::Vector);
     Value column = e.at(block.weights, e.mul(key, plan.rows));
+    Value several;
     for (int64_t m = 0; m < block.rows; ++m) {
-      Value weight = e.broadcast(e.loadScalar(e.at(column, m)));
+      // Whole vectors of weights, then one by one.
+      const int64_t element = m % e.lanes;
+      const bool byElement =
+          e.target.multipliesByElement && m - element + e.lanes <= block.rows;
+      if (byElement && element == 0)
+        several = e.load(e.at(column, m), Aligned::Element);
+      Value weight = byElement ? e.broadcastElement(several, element)
+                               : e.broadcast(e.loadScalar(e.at(column, m)));
       Value skip;
       if (block.masked)
         skip = arith::CmpIOp::create(
@@ -201,7 +209,9 @@ void KernelLowering::accumulateNearNan(const PairInfo &pairs, ValueBlock block,
   Value to = e.max(e.min(allTo, end), from);
   // Telling masked weights apart takes registers of its own; a block that has
   // none left for it is done in halves.
-  const int64_t needed = (block.rows + 1) * plan.valueVectors + 4;
+  const int64_t weights =
+      e.target.multipliesByElement ? llvm::divideCeil(block.rows, e.lanes) : 0;
+  const int64_t needed = (block.rows + 1) * plan.valueVectors + weights + 4;
   const int64_t height = block.rows % 2 == 0 && needed > e.target.registers
                              ? block.rows / 2
                              : block.rows;

@@ -69,6 +69,10 @@ Value Emitter::broadcast(Value scalar) {
   return vector::BroadcastOp::create(
       b, VectorType::get({lanes}, scalar.getType()), scalar);
 }
+Value Emitter::broadcastElement(Value vector, int64_t element) {
+  return vector::ShuffleOp::create(b, vector, vector,
+                                   llvm::SmallVector<int64_t>(lanes, element));
+}
 Value Emitter::fma(Value x, Value y, Value z) {
   return vector::FMAOp::create(b, x, y, z);
 }

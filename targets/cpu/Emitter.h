@@ -55,6 +55,8 @@ public:
   // Floats.
   Value f(float value);
   Value splat(float value);
+  /// One element of a vector in all lanes.
+  Value broadcastElement(Value vector, int64_t element);
   Value broadcast(Value scalar); ///< f32, i32 or i1 to a vector
   Value fma(Value x, Value y, Value z);
   /// The larger; `x` where the other is NaN (as one maximum instruction).

@@ -65,8 +65,8 @@ public:
     // -m / (2 + m) with m = exp(y) - 1, y = -2|x|, which keeps its digits near
     // 0: exp(y) - 1 = 2^n (exp(r) - 1) + (2^n - 1). From 10 on it is 1.
     Value size = magnitude(x), sign = signBit(x);
-    size = select(compare(arith::CmpFPredicate::OGT, size, 10), e.splat(10),
-                  size);
+    size =
+        select(compare(arith::CmpFPredicate::OGT, size, 10), e.splat(10), size);
     Value y = mul(size, e.splat(-2)), magic = e.splat(12582912.0f);
     Value sum = e.fma(y, e.splat(1.44269504f), magic);
     Value n = sub(sum, magic);
@@ -82,8 +82,7 @@ public:
     Value m = e.fma(power, q, sub(power, e.splat(1)));
     Value result = arith::DivFOp::create(e.b, m, add(m, e.splat(2)));
     // (Of the argument's sign, whichever m has.)
-    return asFloat(
-        arith::OrIOp::create(e.b, bits(magnitude(result)), sign));
+    return asFloat(arith::OrIOp::create(e.b, bits(magnitude(result)), sign));
   }
 
   Value floor(Value x) {

@@ -121,6 +121,7 @@ private:
   Value field(Value base, size_t offset, mlir::Type type);
   void item(ItemOp op);
   void table(TableOp op);
+  Value tableElement(llvm::ArrayRef<int64_t> values, Value at);
   void length(LengthOp op);
   Value scalar(Value v) { return scalars.lookup(v); }
   Value allocate(int64_t floats);

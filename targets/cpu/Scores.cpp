@@ -60,30 +60,53 @@ void KernelLowering::scoreBlocks(int64_t height, const ScoreBlocks &blocks) {
 void KernelLowering::scoreBody(int64_t keys, Value k, Value q, Value s,
                                Value peak) {
   const int64_t vectors = plan.scoreVectors, width = panelRows();
-  auto step = [&](Value d, Values acc) {
+  auto step = [&](Value d, llvm::function_ref<Value(int64_t)> element,
+                  Values acc) {
     Values queries;
     for (int64_t v = 0; v < vectors; ++v)
       queries.push_back(
           e.load(e.at(e.at(q, e.mul(d, width)), v * e.lanes), Aligned::Vector));
-    Value column = e.at(k, d);
     for (int64_t m = 0; m < keys; ++m) {
-      Value key = e.broadcast(e.loadScalar(e.at(column, m * qkDim)));
+      Value key = element(m);
       for (int64_t v = 0; v < vectors; ++v)
         acc[m * vectors + v] = e.fma(key, queries[v], acc[m * vectors + v]);
     }
     return acc;
   };
+  auto oneColumn = [&](Value d, const Values &acc) {
+    Value column = e.at(k, d);
+    return step(
+        d,
+        [&](int64_t m) {
+          return e.broadcast(e.loadScalar(e.at(column, m * qkDim)));
+        },
+        acc);
+  };
+  // As many columns as a vector of a key has.
+  auto vectorOfColumns = [&](Value d, Values acc) {
+    Value column = e.at(k, d);
+    Values loaded;
+    for (int64_t m = 0; m < keys; ++m)
+      loaded.push_back(e.load(e.at(column, m * qkDim), Aligned::Element));
+    for (int64_t u = 0; u < e.lanes; ++u)
+      acc = step(
+          e.add(d, u),
+          [&](int64_t m) { return e.broadcastElement(loaded[m], u); }, acc);
+    return acc;
+  };
   Values acc(keys * vectors, e.splat(0));
-  const int64_t whole = qkDim / plan.unroll * plan.unroll;
-  acc = e.loop(e.c(0), e.c(whole), plan.unroll, acc,
-               [&](Value d, ValueRange state) {
-                 Values current(state);
-                 for (int64_t u = 0; u < plan.unroll; ++u)
-                   current = step(e.add(d, u), current);
-                 return current;
-               });
+  const int64_t together = e.target.multipliesByElement ? e.lanes : 1;
+  const int64_t unroll = llvm::alignTo(plan.unroll, together);
+  const int64_t whole = qkDim / unroll * unroll;
+  acc = e.loop(e.c(0), e.c(whole), unroll, acc, [&](Value d, ValueRange state) {
+    Values current(state);
+    for (int64_t u = 0; u < unroll; u += together)
+      current = together > 1 ? vectorOfColumns(e.add(d, u), current)
+                             : oneColumn(e.add(d, u), current);
+    return current;
+  });
   for (int64_t d = whole; d < qkDim; ++d)
-    acc = step(e.c(d), acc);
+    acc = oneColumn(e.c(d), acc);
   for (int64_t m = 0; m < keys; ++m)
     for (int64_t v = 0; v < vectors; ++v)
       e.store(acc[m * vectors + v], e.at(s, m * plan.rows + v * e.lanes),

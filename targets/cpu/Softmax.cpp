@@ -90,6 +90,11 @@ void KernelLowering::softmaxPanel(const PairInfo &pairs, Value r, Value s,
         arith::SelectOp::create(e.b, none, e.splat(0), largest[v]));
     Value decay = emitExpOfNegative(
         e, arith::SubFOp::create(e.b, before[v], reference[v]));
+    // Nothing new changes nothing, even where the maximum is a sink that is
+    // infinite or NaN.
+    Value same = arith::CmpFOp::create(e.b, arith::CmpFPredicate::UEQ,
+                                       before[v], largest[v]);
+    decay = arith::SelectOp::create(e.b, same, e.splat(1), decay);
     e.store(decay, e.at(e.at(decayArea, r), v * e.lanes), Aligned::Vector);
     e.store(largest[v], e.at(max, v * e.lanes), Aligned::Vector);
     Value old = e.load(e.at(sum, v * e.lanes), Aligned::Vector);

@@ -175,6 +175,19 @@ void KernelLowering::item(ItemOp op) {
     all = e.add(all, tilesOf(e.mul(globals.most, int64_t(op.getHeads()))));
   Value tile = e.rem(number, all);
   Value rest = e.div(number, all);
+  Value group = e.rem(rest, e.c(groups));
+  if (auto classes = op.getClasses()) {
+    // Number `turn` of all tiles of the classes of the same heads.
+    SmallVector<int64_t> first(*classes);
+    for (int64_t i = 0; i < groups; ++i)
+      first[i] =
+          i > 0 && i < first[i - 1] + (*classes)[i - 1] ? first[i - 1] : i;
+    Value ofFirst = tableElement(first, group);
+    Value count = tableElement(*classes, group);
+    Value turn = e.add(e.mul(e.sub(group, ofFirst), all), tile);
+    group = e.add(ofFirst, e.rem(turn, count));
+    tile = e.div(turn, count);
+  }
   if (op.getOfGlobals()) {
     Value ofGlobals = e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge,
                                                       tile, ofQueries);
@@ -182,15 +195,16 @@ void KernelLowering::item(ItemOp op) {
     scalars.map(op.getOfGlobals(), ofGlobals);
   }
   scalars.map(op.getBatch(), e.div(rest, e.c(groups)));
-  scalars.map(op.getGroup(), e.rem(rest, e.c(groups)));
+  scalars.map(op.getGroup(), group);
   scalars.map(op.getRow(), e.mul(tile, int64_t(op.getRows())));
 }
 
-void KernelLowering::table(TableOp op) {
-  // A constant of the object, private to the kernel.
+Value KernelLowering::tableElement(ArrayRef<int64_t> values, Value at) {
+  if (llvm::all_equal(values))
+    return e.c(values.front());
   auto module = function->getParentOfType<ModuleOp>();
-  auto type = RankedTensorType::get({int64_t(op.getValues().size())}, e.i64);
-  auto arrayType = LLVM::LLVMArrayType::get(e.i64, op.getValues().size());
+  auto type = RankedTensorType::get({int64_t(values.size())}, e.i64);
+  auto arrayType = LLVM::LLVMArrayType::get(e.i64, values.size());
   std::string name =
       "table_" + std::to_string(std::distance(module.getBody()->begin(),
                                               module.getBody()->end()));
@@ -199,12 +213,14 @@ void KernelLowering::table(TableOp op) {
     e.b.setInsertionPointToStart(module.getBody());
     LLVM::GlobalOp::create(e.b, arrayType, /*isConstant=*/true,
                            LLVM::Linkage::Internal, name,
-                           DenseElementsAttr::get(type, op.getValues()));
+                           DenseElementsAttr::get(type, values));
   }
   Value base = LLVM::AddressOfOp::create(e.b, e.ptr, name);
-  Value at = LLVM::GEPOp::create(e.b, e.ptr, e.i64, base,
-                                 ArrayRef<LLVM::GEPArg>{scalar(op.getAt())});
-  scalars.map(op.getValue(), LLVM::LoadOp::create(e.b, e.i64, at, 8));
+  return LLVM::LoadOp::create(e.b, e.i64, typedAt(base, e.i64, at), 8);
+}
+
+void KernelLowering::table(TableOp op) {
+  scalars.map(op.getValue(), tableElement(op.getValues(), scalar(op.getAt())));
 }
 
 void KernelLowering::length(LengthOp op) {

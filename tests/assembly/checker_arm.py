@@ -6,9 +6,9 @@ import re
 from checker import DENSE, MAX_FRAME, Block, Function
 
 # The least part of a dense loop's vector instructions that are multiply-adds or
-# loads, and of all its instructions that are multiply-adds.
-MIN_USEFUL, MIN_SHARE = 0.95, 0.4
-# Multiply-adds of the two largest loops, at least.
+# loads, and of a large loop's instructions that are multiply-adds.
+MIN_USEFUL, MIN_SHARE = 0.95, 0.65
+# Multiply-adds of a large loop, at least; there are two.
 LARGEST = 24
 
 JUMP = re.compile(r"(?:b|b\.[a-z]+|cbn?z|tbn?z|br|ret)$")
@@ -82,25 +82,29 @@ def check_loops(functions):
         for loop in loops_of(function):
             adds = [i for i in loop.instructions if FUSED.match(i.name)]
             place = f"{function.name}: loop {loop.label} of {len(adds)} multiply-adds"
-            if len(adds) < DENSE or any(COMPARE.match(i.name)
-                                        for i in loop.instructions):
+            if len(adds) < DENSE:
                 continue
-            dense.append(len(adds))
             vector = [i for i in loop.instructions if i.vector()]
             for i in vector:
                 if STACK.search(i.operands):
                     yield f"{place} touches the stack: {i.text}"
+            if any(COMPARE.match(i.name) for i in loop.instructions):
+                continue
+            dense.append(len(adds))
             for i in adds:
                 if not re.match(r"v\d+\.4s, v\d+\.4s, v\d+\.(?:4s|s\[\d\])$",
                                 i.operands):
                     yield f"{place} uses other registers: {i.text}"
+            by_element = [i for i in adds if i.operands.endswith("]")]
+            if len(adds) >= LARGEST and len(by_element) < len(adds):
+                yield f"{place} multiplies by element only {len(by_element)} times"
             loads = [i for i in vector if LOAD.match(i.name)]
             useful = (len(adds) + len(loads)) / len(vector)
             if useful < MIN_USEFUL:
                 yield (f"{place}: {useful:.2f} of the vector instructions multiply, "
                        f"add or load, less than {MIN_USEFUL}")
             share = len(adds) / len(loop.instructions)
-            if share < MIN_SHARE:
+            if len(adds) >= LARGEST and share < MIN_SHARE:
                 yield f"{place} is {share:.2f} arithmetic, less than {MIN_SHARE}"
     if len(dense) < 2:
         yield f"{len(dense)} dense loops; scores and accumulation make two at least"

@@ -6,8 +6,8 @@ import unittest
 
 import checker_arm
 
-STEP = ["fmla\tv0.4s, v8.4s, v10.s[0]", "fmla\tv1.4s, v8.4s, v10.s[3]",
-        "fmla\tv2.4s, v8.4s, v11.4s", "ldp\tq8, q9, [x14, #-16]"]
+STEP = [f"fmla\tv{n}.4s, v8.4s, v10.s[{n % 4}]" for n in range(6)] + [
+    "ldp\tq8, q9, [x14, #-16]"]
 
 
 def loop(label, body, count):
@@ -17,7 +17,7 @@ def loop(label, body, count):
 
 
 def good(label=".LBB0_1"):
-    return loop(label, STEP, checker_arm.LARGEST // 3)
+    return loop(label, STEP, checker_arm.LARGEST // 6)
 
 
 def kernel(first, extra="", frame="\tsub\tsp, sp, #896\n"):
@@ -51,8 +51,8 @@ class Checker(unittest.TestCase):
             good().replace("\tadd\tx15", "\tldr\tx9, [sp, #8]\n\tadd\tx15")), [])
 
     def test_loops_must_be_there(self):
-        self.sees("1 dense loops", loop(".LBB0_1", STEP, 3))
-        self.sees("24 wanted in two", loop(".LBB0_1", STEP, 7))
+        self.sees("1 dense loops", loop(".LBB0_1", STEP, 1))
+        self.sees("24 wanted in two", loop(".LBB0_1", STEP, 3))
 
     def test_a_loop_over_several_blocks_is_none(self):
         self.sees("1 dense loops",
@@ -60,11 +60,19 @@ class Checker(unittest.TestCase):
 
     def test_other_vector_work(self):
         self.sees("of the vector instructions", good().replace(
-            "\tadd\tx15", "\tdup\tv3.4s, v10.s[0]\n" * 3 + "\tadd\tx15"))
+            "\tadd\tx15", "\tdup\tv3.4s, v10.s[0]\n" * 2 + "\tadd\tx15"))
 
     def test_other_work(self):
         self.sees("arithmetic, less than", good().replace(
             "\tadd\tx15", "\tadd\tx9, x9, #1\n" * 40 + "\tadd\tx15"))
+
+    def test_a_spill_in_a_masked_loop(self):
+        masked = loop(".LBB0_3", ["cmlt\tv1.4s, v2.4s, #0", *STEP], 2).replace(
+            "\tadd\tx15", "\tstr\tq5, [sp]\n\tadd\tx15")
+        self.sees("touches the stack", good() + masked)
+
+    def test_whole_vectors_as_operands(self):
+        self.sees("by element only 23 times", good().replace("v10.s[0]", "v10.4s", 1))
 
     def test_narrow_registers(self):
         self.sees("uses other registers", good().replace(

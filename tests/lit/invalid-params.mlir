@@ -3,25 +3,25 @@
 
 %i = arith.constant 0 : i32
 // expected-error@+1 {{'attn.param' op has 1 indices and tells of 0 whether they are inside}}
-%x = attn.param 0 "x" f32[%i] inside [] : i32 -> f32
+%x = attn.param 0 "x" f32[%i] inside [] : (i32) -> f32
 
 // -----
 
 %i = arith.constant 0 : index
 // expected-error@+1 {{has 1 indices and tells of 2 whether they are inside}}
-%x = attn.param 0 "x" i32[%i] inside [true, true] : index -> index
+%x = attn.param 0 "x" i32[%i] inside [true, true] : (index) -> index
 
 // -----
 
 %i = arith.constant 0 : i64
 // expected-error@+1 {{operand #0 must be variadic of 32-bit signless integer or index, but got 'i64'}}
-%x = attn.param 0 "x" f32[%i] inside [true] : i64 -> f32
+%x = attn.param 0 "x" f32[%i] inside [true] : (i64) -> f32
 
 // -----
 
 %i = arith.constant 0 : i32
 // expected-error@+1 {{result #0 must be 32-bit float or 32-bit signless integer or 1-bit signless integer or index, but got 'f16'}}
-%x = attn.param 0 "x" f16[%i] inside [true] : i32 -> f16
+%x = attn.param 0 "x" f16[%i] inside [true] : (i32) -> f16
 
 // -----
 

@@ -3,6 +3,7 @@
 // RUN: attnc-opt --attn-plan=target=x86-avx2 %s | FileCheck %s
 // RUN: attnc-opt --attn-plan=target=x86-64 %s | FileCheck %s --check-prefix=PLAIN
 // RUN: attnc-opt --attn-plan=target=x86-avx512 %s | FileCheck %s --check-prefix=WIDE
+// RUN: attnc-opt --attn-plan=target=arm-neon %s | FileCheck %s --check-prefix=ELEMENT
 // Planning again, and in an order of its own, changes nothing.
 // RUN: attnc-opt --attn-plan=target=x86-avx2 %s > %t.1
 // RUN: attnc-opt --attn-plan=target=x86-avx512 %s | attnc-opt --attn-plan=target=x86-avx2 | diff %t.1 -
@@ -47,6 +48,8 @@
 // PLAIN-SAME: score_keys = 4, score_vectors = 2, value_rows = 4, value_vectors = 2,
 // WIDE-LABEL: attn.attention @grouped
 // WIDE-SAME: score_keys = 24, score_vectors = 1, value_rows = 24, value_vectors = 1,
+// ELEMENT-LABEL: attn.attention @grouped
+// ELEMENT-SAME: score_keys = 8, score_vectors = 2, value_rows = 12, value_vectors = 2,
 // OVER-LABEL: attn.attention @grouped
 // OVER-SAME: #attn.plan<rows = 192, keys = 48, heads = 4, score_keys = 6, score_vectors = 2, value_rows = 6, value_vectors = 2, unroll = 1>
 // ALONE-LABEL: attn.attention @grouped

@@ -195,7 +195,8 @@ std::string evaluate(const Spec &spec, const attn_call &call,
           continue;
         }
         m = std::fmax(m, sink);
-        double z = bound.sink ? std::exp(sink - m) : 0;
+        // (An infinite sink takes all: its share of itself is 1.)
+        double z = !bound.sink ? 0 : sink == m ? 1 : std::exp(sink - m);
         double *o = output.o.data() + row * static_cast<size_t>(spec.valueDim);
         for (size_t n = 0; n < keys.size(); ++n) {
           double weight = std::exp(scores[n] - m);

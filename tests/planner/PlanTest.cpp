@@ -47,6 +47,18 @@ TEST(Plan, RegisterBlocksLeaveRoomForWhatStreams) {
       }
 }
 
+// The vectors whose elements multiply are loaded for the whole block.
+TEST(Plan, VectorsOfElementsTakeRegisters) {
+  TargetInfo info = machine(4, 32);
+  info.multipliesByElement = true;
+  const Plan plan = makePlan(problem(64, 64), info).plan;
+  EXPECT_LE((plan.scoreKeys + 1) * plan.scoreVectors + plan.scoreKeys, 32);
+  EXPECT_LE((plan.valueRows + 1) * plan.valueVectors + (plan.valueRows + 3) / 4,
+            32);
+  EXPECT_GE(plan.scoreKeys * plan.scoreVectors, 16);
+  EXPECT_GE(plan.valueRows * plan.valueVectors, 24);
+}
+
 // A product that isn't fused lives in a register of its own.
 TEST(Plan, ProductsThatAreNotFusedTakeRegisters) {
   const Plan plan =

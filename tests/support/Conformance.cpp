@@ -43,11 +43,9 @@ constexpr const char *kPublic[] = {
     "let d = [1, 1, 2, 4]  mask = window(6, 6, d[h])",
     "mask = k < 0",
     "scale = 40.0  mask = causal",
-    "(sinks: f32[heads])  kv_heads = 2  sink = sinks[h]  mask = causal && "
-    "sliding(12)",
+    "(x: f32[heads]) kv_heads = 2 sink = x[h] mask = causal && sliding(12)",
     "(t: tokens)  mask = window(1) || global(t)",
-    "(t: tokens)  let d = [1, 1, 2, 4]  mask = window(9, 9, d[h]) || "
-    "global(t)",
+    "(t: tokens) let d = [1, 1, 2, 4] mask = window(9, 9, d[h]) || global(t)",
     "(t: tokens)  mask = causal && (window(16) || global(t))",
     "(doc: i32[batch, tokens])  mask = causal && doc[b, q] == doc[b, k]",
     "(prefix: i32[batch])  mask = k <= q || k < prefix[b]",
