@@ -42,6 +42,11 @@ std::string kernelSymbol(const std::string &variant, const std::string &target);
 /// `kernels`.)
 std::string tableSymbol(const std::string &variant);
 
+/// A declared parameter as the descriptor of a kernel tells of it, with no
+/// flags and no summary. `name` points into `param`; at most ATTN_MAX_DIMS
+/// dimensions.
+attn_param_info paramInfo(const Param &param);
+
 /// The C header that goes with the object of these variants and targets (names
 /// as `resolveTarget` gives them).
 std::string emitHeader(const std::vector<Spec> &specs,

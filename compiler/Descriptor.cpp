@@ -85,6 +85,22 @@ static attn_dim dimOf(Dim::Kind kind) {
   llvm_unreachable("every kind is handled");
 }
 
+attn_param_info paramInfo(const Param &param) {
+  attn_param_info info = {};
+  info.name = param.name.c_str();
+  info.type = dtypeOf(param.type).value_or(ATTN_F32);
+  std::vector<Dim> declared = param.dims;
+  if (param.type == attn::Type::Tokens)
+    declared = {{Dim::Batch, 0}, {Dim::Tokens, 0}};
+  info.rank = int32_t(declared.size());
+  for (auto [d, dim] : enumerate(declared)) {
+    info.dims[d] = dimOf(dim.kind);
+    info.constants[d] = dim.constant;
+  }
+  info.summary_dim = -1;
+  return info;
+}
+
 /// The array of attn_param_info; null where there are no parameters.
 static Constant *addParams(Module &module, const Spec &spec,
                            const KernelFacts &facts) {
@@ -100,27 +116,22 @@ static Constant *addParams(Module &module, const Spec &spec,
       context, {ptr, i32, i32, dimsType, constantsType, i32, i32});
   SmallVector<Constant *> infos;
   for (auto [i, param] : enumerate(spec.params)) {
-    std::vector<Dim> declared = param.dims;
-    if (param.type == attn::Type::Tokens)
-      declared = {{Dim::Batch, 0}, {Dim::Tokens, 0}};
-    Constant *zero32 = ConstantInt::get(i32, 0);
-    Constant *zero64 = ConstantInt::get(i64, 0);
-    SmallVector<Constant *> dims(ATTN_MAX_DIMS, zero32);
-    SmallVector<Constant *> constants(ATTN_MAX_DIMS, zero64);
-    for (auto [d, dim] : enumerate(declared)) {
-      dims[d] = ConstantInt::get(i32, dimOf(dim.kind));
-      constants[d] = ConstantInt::getSigned(i64, dim.constant);
+    const attn_param_info info = paramInfo(param);
+    SmallVector<Constant *> dims, constants;
+    for (unsigned d = 0; d < ATTN_MAX_DIMS; ++d) {
+      dims.push_back(ConstantInt::getSigned(i32, info.dims[d]));
+      constants.push_back(ConstantInt::getSigned(i64, info.constants[d]));
     }
     const ParamFacts own =
         i < facts.params.size() ? facts.params[i] : ParamFacts();
     infos.push_back(ConstantStruct::get(
-        type, {addString(module, param.name),
-               ConstantInt::get(i32, *dtypeOf(param.type)),
-               ConstantInt::get(i32, declared.size()),
-               ConstantArray::get(dimsType, dims),
-               ConstantArray::get(constantsType, constants),
-               ConstantInt::getSigned(i32, own.flags),
-               ConstantInt::getSigned(i32, own.summaryDim)}));
+        type,
+        {addString(module, param.name), ConstantInt::getSigned(i32, info.type),
+         ConstantInt::getSigned(i32, info.rank),
+         ConstantArray::get(dimsType, dims),
+         ConstantArray::get(constantsType, constants),
+         ConstantInt::getSigned(i32, own.flags),
+         ConstantInt::getSigned(i32, own.summaryDim)}));
   }
   auto *listType = ArrayType::get(type, infos.size());
   auto *list =

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/tools/attnc/Params.h"
+#include "compiler/Compiler.h"
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/ParamArrays.h"
 #include <algorithm>
@@ -20,39 +21,18 @@ constexpr std::string_view kRandom = "random";
 
 struct DimName {
   Dim::Kind kind;
-  attn_dim abi;
   const char *name;
 };
 constexpr DimName kDims[] = {
-    {Dim::Batch, ATTN_DIM_BATCH, "batch"},
-    {Dim::Heads, ATTN_DIM_HEADS, "heads"},
-    {Dim::KvHeads, ATTN_DIM_KV_HEADS, "kv_heads"},
-    {Dim::Queries, ATTN_DIM_QUERIES, "queries"},
-    {Dim::Keys, ATTN_DIM_KEYS, "keys"},
-    {Dim::Tokens, ATTN_DIM_TOKENS, "tokens"},
-    {Dim::Constant, ATTN_DIM_CONSTANT, nullptr},
+    {Dim::Batch, "batch"},      {Dim::Heads, "heads"},
+    {Dim::KvHeads, "kv_heads"}, {Dim::Queries, "queries"},
+    {Dim::Keys, "keys"},        {Dim::Tokens, "tokens"},
+    {Dim::Constant, nullptr},
 };
 
 const DimName &describe(const Dim &dim) {
   return *std::find_if(std::begin(kDims), std::end(kDims),
                        [&](const DimName &d) { return d.kind == dim.kind; });
-}
-
-attn_dtype dtypeOf(Type type) {
-  switch (type) {
-  case Type::F16:
-    return ATTN_F16;
-  case Type::BF16:
-    return ATTN_BF16;
-  case Type::I32:
-    return ATTN_I32;
-  case Type::Bool:
-    return ATTN_BOOL;
-  case Type::Tokens:
-    return ATTN_TOKENS;
-  default:
-    return ATTN_F32;
-  }
 }
 
 /// Of an element in an attn_param.
@@ -149,19 +129,9 @@ struct Interface {
     if (spec.align == Align::TopLeft)
       kernel.flags |= ATTN_KERNEL_TOP_LEFT;
     for (const Param *param : params) {
-      attn_param_info info = {};
-      info.name = param->name.c_str();
-      info.type = dtypeOf(param->type);
-      info.summary_dim = -1;
-      const std::vector<Dim> dims = dimsOf(*param);
       if (param->type == Type::Tokens)
         kernel.flags |= ATTN_KERNEL_GLOBALS;
-      info.rank = int32_t(dims.size());
-      for (size_t d = 0; d < dims.size(); ++d) {
-        info.dims[d] = describe(dims[d]).abi;
-        info.constants[d] = dims[d].constant;
-      }
-      infos.push_back(info);
+      infos.push_back(paramInfo(*param));
     }
     kernel.n_params = int32_t(infos.size());
     kernel.params = infos.data();
@@ -266,7 +236,8 @@ void ParamValues::read(Value &value, const std::string &source) {
 }
 
 void ParamValues::add(Value &value) {
-  value.tensor.bind(dlpackType(value.tensor.array, dtypeOf(value.param->type)));
+  value.tensor.bind(
+      dlpackType(value.tensor.array, paramInfo(*value.param).type));
   all.push_back({value.param->name.c_str(), &value.tensor.view});
 }
 
