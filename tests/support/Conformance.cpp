@@ -42,7 +42,7 @@ constexpr const char *kPublic[] = {
     "score = s + alibi_slope(h) * (k - q)  mask = causal",
     "let d = [1, 1, 2, 4]  mask = window(6, 6, d[h])",
     "mask = k < 0",
-    "scale = 40.0  mask = causal",
+    "scale = 1.5  mask = causal",
     "(x: f32[heads]) kv_heads = 2 sink = x[h] mask = causal && sliding(12)",
     "(t: tokens)  mask = window(1) || global(t)",
     "(t: tokens) let d = [1, 1, 2, 4] mask = window(9, 9, d[h]) || global(t)",
