@@ -32,9 +32,7 @@ public:
   /// An element of any type.
   std::optional<double> real(int64_t param, llvm::ArrayRef<int64_t> at) const;
 
-  /// The positions in any list of tokens, ascending.
-  llvm::ArrayRef<int64_t> listed() const { return positions; }
-  /// Those of [from, to).
+  /// The positions of [from, to) in any list of tokens, ascending.
   llvm::ArrayRef<int64_t> listedWithin(int64_t from, int64_t to) const;
   /// Whether a value was given.
   bool isKnown(int64_t param) const { return find(param) != nullptr; }

@@ -166,7 +166,7 @@ Value TileBuilder::lookUp(Value at, llvm::function_ref<int64_t(int64_t)> value,
 
 SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
                                      Region *mask, ValueRange loads) {
-  // (Rows are a class apart whatever their keys are.)
+  // Rows are their class apart whatever their keys are; listed keys are not.
   Value stepBy = keys.listed ? Value() : dilation;
   auto load = [&](int64_t width, Value from) {
     return LoadKeysOp::create(b, tile(plan.keys, width), from, batch, kvHead,

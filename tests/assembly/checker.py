@@ -142,13 +142,13 @@ class Function:
         return size
 
 
-def parse(text):
+def parse(text, comment="#", instruction_of=Instruction, jump=JUMP):
     """The functions of a file; data is left out."""
     names = set(re.findall(r"^\s*\.type\s+([\w.$]+),\s*@function", text, re.M))
     functions = []
     inside = None
     for line in text.splitlines():
-        line = line.split("#")[0].rstrip()
+        line = line.split(comment)[0].rstrip()
         label = re.match(r"([\w.$]+):", line)
         if label and label.group(1) in names:
             inside = Function(label.group(1))
@@ -158,9 +158,9 @@ def parse(text):
         elif label and inside:
             inside.blocks.append(Block(label.group(1)))
         elif inside and line.strip() and not line.strip().startswith("."):
-            instruction = Instruction(line.strip())
+            instruction = instruction_of(line.strip())
             inside.blocks[-1].instructions.append(instruction)
-            if JUMP.match(instruction.name):
+            if jump.match(instruction.name):
                 inside.blocks.append(Block(None))
     return functions
 

@@ -3,7 +3,8 @@ Standard library only. `check(text)` gives a list of complaints."""
 
 import re
 
-from checker import DENSE, MAX_FRAME, Block, Function
+import checker
+from checker import DENSE, MAX_FRAME
 
 # The least part of a dense loop's vector instructions that are multiply-adds or
 # loads, and of a large loop's instructions that are multiply-adds.
@@ -45,25 +46,7 @@ class Instruction:
 
 def parse(text):
     """The functions of a file; data is left out."""
-    names = set(re.findall(r"^\s*\.type\s+([\w.$]+),\s*@function", text, re.M))
-    functions = []
-    inside = None
-    for line in text.splitlines():
-        line = line.split("//")[0].rstrip()
-        label = re.match(r"([\w.$]+):", line)
-        if label and label.group(1) in names:
-            inside = Function(label.group(1))
-            functions.append(inside)
-        elif label and label.group(1).startswith(".Lfunc_end"):
-            inside = None
-        elif label and inside:
-            inside.blocks.append(Block(label.group(1)))
-        elif inside and line.strip() and not line.strip().startswith("."):
-            instruction = Instruction(line.strip())
-            inside.blocks[-1].instructions.append(instruction)
-            if JUMP.match(instruction.name):
-                inside.blocks.append(Block(None))
-    return functions
+    return checker.parse(text, "//", Instruction, JUMP)
 
 
 def loops_of(function):

@@ -54,7 +54,7 @@ public:
   Features limited(Features features) const override {
     return features.small();
   }
-  void add(Case c, const Code &code, uint64_t seed, Done done) override {
+  void add(Case c, const Code &code, uint64_t /*seed*/, Done done) override {
     waiting.push_back({std::make_unique<Trial>(
                            c, code, static_cast<Order>(waiting.size() % 4)),
                        std::move(done)});
@@ -62,7 +62,6 @@ public:
     constexpr size_t kTogether = 16;
     if (waiting.size() == kTogether)
       flush();
-    (void)seed;
   }
   void flush() override {
     std::vector<Job> jobs;

@@ -33,7 +33,8 @@ public:
   /// The same features, with calls as large as suits what runs them.
   virtual Features limited(Features features) const = 0;
   /// Runs a call, now or with the next ones, and then calls `done` with an
-  /// empty text or what is wrong.
+  /// empty text or what is wrong. `seed` decides which keys are poisoned where
+  /// calls are also run with some.
   using Done = std::function<void(const Case &c, const std::string &what)>;
   virtual void add(Case c, const Code &code, uint64_t seed, Done done) = 0;
   /// Runs what is left.
