@@ -11,41 +11,42 @@ using namespace mlir;
 
 namespace attn {
 
-template <typename Op> RowPlaces KernelLowering::placesOf(Op op) {
-  RowPlaces places{scalar(op.getBatch()),
-                   scalar(op.getHead()),
-                   scalar(op.getRow()),
-                   scalar(op.getHeads()),
-                   {},
-                   {},
-                   {},
-                   {}};
-  if (!op.getResidue().empty()) {
-    places.residue = scalar(op.getResidue()[0]);
-    places.step = scalar(op.getResidue()[1]);
-  }
-  if (op.getListed())
-    places.listed = rowPositions;
-  if (op.getShift())
-    places.shift = scalar(op.getShift());
-  return places;
-}
-
-Value KernelLowering::queryOf(const RowPlaces &places, Value r) {
-  if (places.listed)
-    return e.sub(wide(positionAt(places.listed, r)), places.shift);
-  Value query = e.div(e.add(places.row, r), places.heads);
-  return places.step ? e.add(places.residue, e.mul(query, places.step)) : query;
-}
-
-/// Row `r` is of head `head + (row + r) % heads`.
 Value KernelLowering::rowAddress(const CallFields::Tensor &tensor,
                                  const RowPlaces &places, Value r) {
-  Value itsHead = e.add(places.head, e.rem(e.add(places.row, r), places.heads));
-  Value offset = e.add(e.mul(places.batch, tensor.stride[0]),
-                       e.add(e.mul(itsHead, tensor.stride[1]),
-                             e.mul(queryOf(places, r), tensor.stride[2])));
-  return e.at(tensor.base, offset);
+  return e.at(tensor.base, rowOffset(tensor, places, r));
+}
+
+/// Those of `most` and one more: what is left out is written, and then written
+/// over.
+void KernelLowering::pick(PickOp op) {
+  // One place more: what is left out is written, and then written over.
+  Value area = allocate(op.getPositions().getType().getMost() + 1);
+  tiles[op.getPositions()] = area;
+  Value batch = scalar(op.getBatch());
+  Values outside;
+  for (Value v : op.getOutside())
+    outside.push_back(scalar(v));
+  Value count =
+      e.loop(scalar(op.getFirst()), scalar(op.getEnd()), 1, {e.c(0)},
+             [&](Value i, ValueRange state) {
+               Value position = listedPosition(batch, i);
+               LLVM::StoreOp::create(
+                   e.b, arith::TruncIOp::create(e.b, e.i32, position),
+                   typedAt(area, e.i32, state[0]), 4);
+               if (outside.empty())
+                 return Values{e.add(state[0], 1)};
+               Value distance = e.sub(position, outside[0]);
+               Value before = e.less(position, outside[0]);
+               Value beyond = e.less(e.sub(outside[1], e.c(1)), position);
+               Value apart = arith::CmpIOp::create(
+                   e.b, arith::CmpIPredicate::ne,
+                   arith::RemSIOp::create(e.b, distance, outside[2]), e.c(0));
+               Value kept = arith::OrIOp::create(
+                   e.b, arith::OrIOp::create(e.b, before, beyond), apart);
+               return Values{
+                   e.add(state[0], arith::ExtUIOp::create(e.b, e.i64, kept))};
+             })[0];
+  scalars.map(op.getCount(), count);
 }
 
 void KernelLowering::loadRows(LoadRowsOp op) {
@@ -54,7 +55,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
   tiles[op.getTile()] = area;
   const int64_t width = panelRows();
   Value count = scalar(op.getCount());
-  const RowPlaces places = placesOf(op);
+  const RowPlaces places = placesOf(op, rowPositions);
   if (op.getListed()) {
     // One position for each row; rows beyond the last have the last one's.
     Value positions = tiles.lookup(op.getListed());
@@ -132,14 +133,7 @@ void KernelLowering::sink(SinkOp op) {
   Value max = allocate(plan.rows), sum = allocate(plan.rows);
   tiles[op.getMax()] = max;
   tiles[op.getSum()] = sum;
-  PairInfo info;
-  info.batch = scalar(op.getBatch());
-  info.group = scalar(op.getGroup());
-  info.qLen = scalar(op.getQLen());
-  info.kvLen = scalar(op.getKvLen());
-  auto narrow = [&](Value v) -> Value {
-    return arith::TruncIOp::create(e.b, e.i32, v);
-  };
+  const PairInfo info = pairInfo(op);
   Value head = narrow(scalar(op.getHead())), zero = narrow(e.c(0));
   Value heads = e.broadcast(narrow(scalar(op.getHeads())));
   Value none = e.splat(-std::numeric_limits<float>::infinity());
@@ -149,7 +143,7 @@ void KernelLowering::sink(SinkOp op) {
     Value row = arith::AddIOp::create(e.b, e.broadcast(within), iota());
     Value own = arith::AddIOp::create(e.b, e.broadcast(head),
                                       arith::RemUIOp::create(e.b, row, heads));
-    Value logit = evaluate(info, op.getLogit(), {}, own, zero, zero);
+    Value logit = evaluated(info, op.getLogit(), {}, own, zero, zero);
     Value absent =
         arith::CmpFOp::create(e.b, arith::CmpFPredicate::OEQ, logit, none);
     e.store(logit, e.at(max, r), Aligned::Vector);
@@ -200,19 +194,10 @@ void KernelLowering::storeRows(StoreRowsOp op) {
   Value out = tiles.lookup(op.getOut()), lse = tiles.lookup(op.getLse());
   const int64_t width = panelColumns();
   Value count = scalar(op.getCount());
-  const RowPlaces places = placesOf(op);
+  const RowPlaces places = placesOf(op, rowPositions);
   auto each = [&](llvm::function_ref<void(Value)> body) {
-    e.loop(e.c(0), count, 1, [&](Value r) {
-      Value others = arith::ConstantOp::create(e.b, e.b.getBoolAttr(true));
-      for (int64_t list : op.getButMembersOf().value_or(ArrayRef<int64_t>())) {
-        Value is = member(list, places.batch,
-                          e.add(queryOf(places, r), places.shift), false);
-        others = arith::SelectOp::create(
-            e.b, is, arith::ConstantOp::create(e.b, e.b.getBoolAttr(false)),
-            others);
-      }
-      e.branch(others, [&] { body(r); });
-    });
+    e.loop(e.c(0), count, 1,
+           [&](Value r) { e.branch(isOwn(op, places, r), [&] { body(r); }); });
   };
   each([&](Value r) {
     Value to = rowAddress(o, places, r);
@@ -224,9 +209,8 @@ void KernelLowering::storeRows(StoreRowsOp op) {
                  e.c(0), o.stride[3]);
     });
   });
-  Value none = LLVM::ZeroOp::create(e.b, e.ptr);
   Value wanted =
-      LLVM::ICmpOp::create(e.b, LLVM::ICmpPredicate::ne, call.lse, none);
+      LLVM::ICmpOp::create(e.b, LLVM::ICmpPredicate::ne, call.lse, null());
   e.branch(wanted, [&] {
     CallFields::Tensor target{
         call.lse,

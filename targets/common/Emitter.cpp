@@ -1,21 +1,23 @@
-//===- targets/cpu/Emitter.cpp - Short names for building loops -----------===//
+//===- targets/common/Emitter.cpp - Short names for building loops
+//-----------===//
 //
 // Part of attnc. Apache-2.0.
 //
 //===----------------------------------------------------------------------===//
-#include "targets/cpu/Emitter.h"
+#include "targets/common/Emitter.h"
 
 using namespace mlir;
 
 namespace attn {
 
-Emitter::Emitter(Location loc, OpBuilder builder, const TargetInfo &target)
+Emitter::Emitter(Location loc, OpBuilder builder, const TargetInfo &target,
+                 unsigned space)
     : b(loc, builder), target(target), lanes(target.lanes) {
   i64 = b.getI64Type();
   i32 = b.getI32Type();
   i1 = b.getI1Type();
   f32 = b.getF32Type();
-  ptr = LLVM::LLVMPointerType::get(b.getContext());
+  ptr = LLVM::LLVMPointerType::get(b.getContext(), space);
   vf = VectorType::get({lanes}, f32);
   vi = VectorType::get({lanes}, i32);
   vm = VectorType::get({lanes}, i1);
@@ -82,12 +84,13 @@ Value Emitter::maxIgnoringNan(Value x, Value other) {
 }
 
 Value Emitter::at(Value base, Value offset) {
-  return LLVM::GEPOp::create(b, ptr, f32, base, ArrayRef<LLVM::GEPArg>{offset});
+  return LLVM::GEPOp::create(b, base.getType(), f32, base,
+                             ArrayRef<LLVM::GEPArg>{offset});
 }
 Value Emitter::at(Value base, int64_t offset) {
   return offset == 0
              ? base
-             : LLVM::GEPOp::create(b, ptr, f32, base,
+             : LLVM::GEPOp::create(b, base.getType(), f32, base,
                                    ArrayRef<LLVM::GEPArg>{int32_t(offset)});
 }
 Value Emitter::loadScalar(Value from) {

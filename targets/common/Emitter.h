@@ -1,4 +1,5 @@
-//===- targets/cpu/Emitter.h - Short names for building loops -------------===//
+//===- targets/common/Emitter.h - Short names for building loops
+//-------------===//
 //
 // Part of attnc. Apache-2.0.
 //
@@ -6,8 +7,8 @@
 // vectors are one register wide.
 //
 //===----------------------------------------------------------------------===//
-#ifndef ATTNC_TARGETS_CPU_EMITTER_H
-#define ATTNC_TARGETS_CPU_EMITTER_H
+#ifndef ATTNC_TARGETS_COMMON_EMITTER_H
+#define ATTNC_TARGETS_COMMON_EMITTER_H
 
 #include "compiler/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,8 +28,9 @@ enum class Aligned { Element, Vector };
 
 class Emitter {
 public:
-  Emitter(mlir::Location loc, mlir::OpBuilder builder,
-          const TargetInfo &target);
+  /// `ptr` is a pointer of address space `space`.
+  Emitter(mlir::Location loc, mlir::OpBuilder builder, const TargetInfo &target,
+          unsigned space = 0);
 
   mlir::ImplicitLocOpBuilder b;
   const TargetInfo &target;
