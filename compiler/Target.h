@@ -35,6 +35,8 @@ struct TargetInfo {
   /// A multiply-add takes one element of a vector register for all lanes, so
   /// that one load serves as many broadcasts as there are lanes.
   bool multipliesByElement = false;
+  /// Instructions convert vectors and scalars between f16 and f32.
+  bool convertsF16 = false;
   uint64_t l1Bytes = 32 << 10;
   uint64_t l2Bytes = 256 << 10;
 };

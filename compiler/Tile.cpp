@@ -96,8 +96,10 @@ private:
     return TileType::get(b.getContext(), rows, cols, b.getF32Type());
   }
   Value operand(Operand which) {
-    return TensorOp::create(b, TensorType::get(b.getContext(), b.getF32Type()),
-                            which);
+    mlir::Type stored = which == Operand::Q   ? op.getQType()
+                        : which == Operand::O ? op.getOutType()
+                                              : op.getKvType();
+    return TensorOp::create(b, TensorType::get(b.getContext(), stored), which);
   }
   Value fill(float value, TileType type) {
     return FillOp::create(b, type, b.getF32FloatAttr(value));

@@ -50,16 +50,17 @@ void CpuTarget::registerDialects(DialectRegistry &registry) const {
 
 LogicalResult CpuTarget::check(AttentionOp op) const {
   LogicalResult result = success();
-  auto f32 = [&](const char *what, Type type) {
-    if (type.isF32())
+  auto stored = [&](const char *what, Type type) {
+    if (type.isF32() || type.isF16() || type.isBF16())
       return;
     op.emitError() << "type " << type << " of " << what
-                   << " is not lowered for " << d.info.name << "; f32 is";
+                   << " is not lowered for " << d.info.name
+                   << "; f32, f16 and bf16 are";
     result = failure();
   };
-  f32("q", op.getQType());
-  f32("kv", op.getKvType());
-  f32("out", op.getOutType());
+  stored("q", op.getQType());
+  stored("kv", op.getKvType());
+  stored("out", op.getOutType());
   auto width = [&](const char *what, int64_t value) {
     if (value <= kMaxWidth)
       return;

@@ -2,7 +2,8 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// How tiles live in scratch memory, all f32, all areas 64-byte aligned:
+// How tiles live in scratch memory, all f32 whatever the call's tensors hold,
+// all areas 64-byte aligned:
 //
 //   queries  [panel][column][lane]   transposed: a panel is the rows that one
 //                                    register block of scores works on
@@ -13,7 +14,7 @@
 //   acc      [panel][row][lane]      a panel is the value columns of one
 //                                    register block of the accumulation
 //   values   [key][lane]             one panel of V, copied once a key tile
-//   keys     [key][column]           only where K's rows are not dense
+//   keys     [key][column]           where K's rows are not dense, or not f32
 //
 // A tile value is updated in place: the tile program uses each state once.
 //
@@ -38,6 +39,7 @@ struct CallFields {
   struct Tensor {
     Value base;
     Value stride[4];
+    mlir::Type element;
   };
   Tensor operands[4]; ///< by Operand: q, k, v, o
   Value lse, lseStride[3];
@@ -57,8 +59,8 @@ struct GlobalFields {
 };
 
 /// Keys or values of a tile as they lie in the caller's memory.
-struct KeyRows {
-  Value base, rowStride, columnStride, count;
+struct KeyRows : Matrix {
+  Value count;
 };
 
 /// Where the rows and keys of a score tile are, and what the mask says there.
@@ -79,9 +81,10 @@ struct ValueBlock {
   Value count;               ///< of all blocks together
   Value acc, decay, weights; ///< of its first row
   Value values, stride;      ///< a panel of V and the distance of its rows
+  mlir::Type element;        ///< as V is stored there
   Value lo, hi;              ///< columns of the tile
   bool masked = false;       ///< some weights may be those of masked pairs
-  Value copy; ///< where to leave a dense copy of the panel; or null
+  Value copy; ///< where to leave a dense copy of the panel, f32; or null
 };
 
 /// Register blocks of scores: a panel of rows by columns from..to-1 of the
@@ -129,6 +132,8 @@ private:
   /// a register block exists once however many tile bodies use it.
   void callRoutine(llvm::StringRef name, ValueRange args,
                    llvm::function_ref<void(ValueRange)> body);
+  /// What the name of a routine says of elements that it reads.
+  std::string suffix(mlir::Type element);
 
   // Parameters and lists of tokens (Params.cpp).
   void loadParams(Value call);
@@ -152,13 +157,11 @@ private:
   };
   Place placeOf(int64_t number, mlir::Type stored, llvm::ArrayRef<bool> inside,
                 ValueRange at);
-  /// One element as f32, i32 or i8 and i16 as i32; and what that stands for.
+  /// One element as it lies, but i8 as i32; and what that stands for.
   Value readElement(mlir::Type memory, mlir::Type stored, Value from);
   Value converted(mlir::Type stored, Value raw);
   Value together(ValueRange scalars);
   mlir::Type memoryType(mlir::Type stored);
-  Value fromHalf(Value bits, bool isBrain);
-  Value typedAt(Value base, mlir::Type element, Value offset);
   Value wide(Value integer); ///< as i64
   Value listedPosition(Value batch, Value i);
   Value positionAt(Value positions, Value i);
@@ -193,9 +196,8 @@ private:
                          Value first, Value end);
   void forgetDecayed(Value acc, Value rows);
   Value allFinite(const KeyRows &rows, Value lo, Value hi);
-  std::pair<Value, Value> valuePanel(const KeyRows &rows, bool masked,
-                                     Value tileRows, Value panel, Value lo,
-                                     Value hi);
+  Matrix valuePanel(const KeyRows &rows, bool masked, Value tileRows,
+                    Value panel, Value lo, Value hi);
 
   // Pairs (Pairs.cpp).
   /// Made once for the ops of a step, which share a block.
@@ -266,6 +268,7 @@ private:
   llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
   llvm::DenseMap<mlir::Operation *, PairInfo> pairs;
   Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
+  Value narrowArea;   ///< of `values`, where V is not f32
   Value rowPositions; ///< i32, of rows at listed positions
   Value maskArea;     ///< of the panel at work, where masks are kept
 };

@@ -62,11 +62,6 @@ void KernelLowering::loadParams(Value base) {
   }
 }
 
-Value KernelLowering::typedAt(Value base, Type element, Value offset) {
-  return LLVM::GEPOp::create(e.b, e.ptr, element, base,
-                             ArrayRef<LLVM::GEPArg>{offset});
-}
-
 Value KernelLowering::wide(Value integer) {
   if (integer.getType().isIndex())
     return e.b.createOrFold<arith::IndexCastOp>(e.i64, integer);
@@ -87,41 +82,8 @@ Value KernelLowering::clamped(Value index, Value last, bool inside) {
                                 zero);
 }
 
-/// f16 or bf16, its bits in the low half of i32 or a vector of them, as f32.
-Value KernelLowering::fromHalf(Value bits, bool isBrain) {
-  Type type = bits.getType();
-  const bool isVector = isa<VectorType>(type);
-  auto constant = [&](uint32_t value) -> Value {
-    Value v = arith::ConstantOp::create(
-        e.b, e.b.getI32IntegerAttr(static_cast<int32_t>(value)));
-    return isVector ? e.broadcast(v) : v;
-  };
-  Type floats = isVector ? Type(e.vf) : e.f32;
-  auto asFloat = [&](Value v) -> Value {
-    return arith::BitcastOp::create(e.b, floats, v);
-  };
-  if (isBrain)
-    return asFloat(arith::ShLIOp::create(e.b, bits, constant(16)));
-  // The exponent is 5 bits with a bias of 15: scaled up by 2^(127 - 15) as f32,
-  // which is exact for small numbers too; all ones stay all ones.
-  Value magnitude = arith::AndIOp::create(e.b, bits, constant(0x7fff));
-  Value sign = arith::ShLIOp::create(
-      e.b, arith::AndIOp::create(e.b, bits, constant(0x8000)), constant(16));
-  Value shifted = arith::ShLIOp::create(e.b, magnitude, constant(13));
-  Value scale = isVector ? e.splat(0x1p112f) : e.f(0x1p112f);
-  Value finite = arith::BitcastOp::create(
-      e.b, type, arith::MulFOp::create(e.b, asFloat(shifted), scale));
-  Value special = arith::OrIOp::create(e.b, shifted, constant(0x7f800000));
-  Value isSpecial = arith::CmpIOp::create(e.b, arith::CmpIPredicate::uge,
-                                          magnitude, constant(0x7c00));
-  return asFloat(arith::OrIOp::create(
-      e.b, sign, arith::SelectOp::create(e.b, isSpecial, special, finite)));
-}
-
 Type KernelLowering::memoryType(Type stored) {
-  return stored.isInteger(1)                 ? Type(e.b.getI8Type())
-         : stored.isF16() || stored.isBF16() ? Type(e.b.getI16Type())
-                                             : stored;
+  return stored.isInteger(1) ? Type(e.b.getI8Type()) : e.rawType(stored);
 }
 
 KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
@@ -139,7 +101,7 @@ KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
     else
       offset = e.add(offset, e.mul(wide(i), param.stride[d]));
   }
-  place.base = typedAt(param.data, place.memory, offset);
+  place.base = e.at(param.data, offset, place.memory);
   for (int64_t lane = 0; lane < e.lanes && !ofLanes.empty(); ++lane) {
     Value own = e.c(0);
     for (auto [index, stride] : ofLanes)
@@ -154,13 +116,14 @@ KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
 Value KernelLowering::readElement(Type memory, Type stored, Value from) {
   Value raw = LLVM::LoadOp::create(e.b, memory, from,
                                    memory.getIntOrFloatBitWidth() / 8);
-  return memory == stored ? raw
-                          : arith::ExtUIOp::create(e.b, e.i32, raw).getResult();
+  return stored.isInteger(1)
+             ? arith::ExtUIOp::create(e.b, e.i32, raw).getResult()
+             : raw;
 }
 
 Value KernelLowering::converted(Type stored, Value raw) {
   if (stored.isF16() || stored.isBF16())
-    return fromHalf(raw, stored.isBF16());
+    return e.widened(raw, stored);
   if (!stored.isInteger(1))
     return raw;
   Value zero = arith::ConstantOp::create(e.b, e.b.getZeroAttr(raw.getType()));
@@ -175,7 +138,7 @@ Value KernelLowering::element(int64_t number, Type stored,
   Values lanes;
   for (Value distance : place.lanes)
     lanes.push_back(readElement(place.memory, stored,
-                                typedAt(place.base, place.memory, distance)));
+                                e.at(place.base, distance, place.memory)));
   return converted(stored, together(lanes));
 }
 
@@ -192,7 +155,7 @@ Value KernelLowering::together(ValueRange scalars) {
 Value KernelLowering::stagedElement(Type stored, Value area, Value column,
                                     int64_t vector) {
   Type memory = memoryType(stored);
-  Value base = typedAt(area, memory, column);
+  Value base = e.at(area, column, memory);
   Values lanes;
   for (int64_t lane = 0; lane < e.lanes; ++lane)
     lanes.push_back(readElement(
@@ -249,12 +212,13 @@ void KernelLowering::extremes(ExtremesOp op) {
     result = e.loop(
         e.div(at[dim], block), e.add(e.div(last, block), 1), 1, none,
         [&](Value i, ValueRange state) {
-          Value from = typedAt(param.blocks, e.i32,
-                               e.add(base, e.mul(i, param.blockStride[dim])));
+          Value from =
+              e.at(param.blocks, e.add(base, e.mul(i, param.blockStride[dim])),
+                   e.i32);
           auto load = [&](Value place) -> Value {
             return LLVM::LoadOp::create(e.b, e.i32, place, 4);
           };
-          return merge(state, load(from), load(typedAt(from, e.i32, e.c(1))));
+          return merge(state, load(from), load(e.at(from, e.c(1), e.i32)));
         });
   } else {
     SmallVector<bool> inside(at.size(), true);
@@ -279,14 +243,14 @@ void KernelLowering::extremes(ExtremesOp op) {
 /// Number `i` of the listed positions of an entry of the batch, as i64.
 Value KernelLowering::listedPosition(Value batch, Value i) {
   Value from =
-      typedAt(globals.data, e.i32, e.add(e.mul(batch, globals.stride), i));
+      e.at(globals.data, e.add(e.mul(batch, globals.stride), i), e.i32);
   return wide(LLVM::LoadOp::create(e.b, e.i32, from, 4));
 }
 
 void KernelLowering::listed(ListedOp op) {
   Value batch = scalar(op.getBatch());
-  Value count = LLVM::LoadOp::create(e.b, e.i64,
-                                     typedAt(globals.counts, e.i64, batch), 8);
+  Value count =
+      LLVM::LoadOp::create(e.b, e.i64, e.at(globals.counts, batch, e.i64), 8);
   if (op.getLimit()) {
     Value limit = scalar(op.getLimit());
     count = e.loop(e.c(0), count, 1, {e.c(0)}, [&](Value i, ValueRange state) {
@@ -312,7 +276,7 @@ void KernelLowering::pick(PickOp op) {
                Value position = listedPosition(batch, i);
                LLVM::StoreOp::create(
                    e.b, arith::TruncIOp::create(e.b, e.i32, position),
-                   typedAt(area, e.i32, state[0]), 4);
+                   e.at(area, state[0], e.i32), 4);
                if (outside.empty())
                  return Values{e.add(state[0], 1)};
                Value distance = e.sub(position, outside[0]);
@@ -330,7 +294,7 @@ void KernelLowering::pick(PickOp op) {
 }
 
 Value KernelLowering::positionAt(Value positions, Value i) {
-  return LLVM::LoadOp::create(e.b, e.i32, typedAt(positions, e.i32, i), 4);
+  return LLVM::LoadOp::create(e.b, e.i32, e.at(positions, i, e.i32), 4);
 }
 
 void KernelLowering::position(PositionOp op) {

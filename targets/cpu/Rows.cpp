@@ -45,7 +45,7 @@ Value KernelLowering::rowAddress(const CallFields::Tensor &tensor,
   Value offset = e.add(e.mul(places.batch, tensor.stride[0]),
                        e.add(e.mul(itsHead, tensor.stride[1]),
                              e.mul(queryOf(places, r), tensor.stride[2])));
-  return e.at(tensor.base, offset);
+  return e.at(tensor.base, offset, tensor.element);
 }
 
 void KernelLowering::loadRows(LoadRowsOp op) {
@@ -62,7 +62,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
     e.loop(e.c(0), e.c(plan.rows), 1, [&](Value r) {
       Value number = e.div(e.add(within, e.min(r, last)), places.heads);
       LLVM::StoreOp::create(e.b, positionAt(positions, number),
-                            typedAt(rowPositions, e.i32, r), 4);
+                            e.at(rowPositions, r, e.i32), 4);
     });
   }
   Value scale = e.f(static_cast<float>(op.getScale().convertToDouble()));
@@ -80,7 +80,8 @@ void KernelLowering::loadRows(LoadRowsOp op) {
         [&] {
           Value from = rowAddress(q, places, r);
           each([&](Value d) {
-            Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3])));
+            Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3]), q.element),
+                                   q.element);
             return arith::MulFOp::create(e.b, x, scale).getResult();
           });
         },
@@ -92,28 +93,31 @@ void KernelLowering::loadKeys(LoadKeysOp op) {
   Operand which = op.getSource().getDefiningOp<TensorOp>().getWhich();
   const CallFields::Tensor &tensor = call.operands[int(which)];
   if (op.getListed()) {
-    // Copied together, dense.
+    // Copied together, dense and as f32.
     const int64_t width = op.getTile().getType().getCols();
     Value area = allocate(plan.keys * width), count = scalar(op.getCount());
     Value positions = tiles.lookup(op.getListed());
-    Value head =
-        e.at(tensor.base, e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
-                                e.mul(scalar(op.getHead()), tensor.stride[1])));
+    Value head = e.at(tensor.base,
+                      e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
+                            e.mul(scalar(op.getHead()), tensor.stride[1])),
+                      tensor.element);
     e.loop(e.c(0), count, 1, [&](Value key) {
       Value token = wide(positionAt(positions, key));
-      e.copyRows(e.c(1), e.c(width), e.at(head, e.mul(token, tensor.stride[2])),
-                 e.c(0), tensor.stride[3], e.at(area, e.mul(key, width)),
-                 e.c(0), e.c(1));
+      e.copyRows(e.c(1), e.c(width),
+                 {e.at(head, e.mul(token, tensor.stride[2]), tensor.element),
+                  e.c(0), tensor.stride[3], tensor.element},
+                 {e.at(area, e.mul(key, width)), e.c(0), e.c(1), e.f32});
     });
-    views[op.getTile()] = {area, e.c(width), e.c(1), count};
+    views[op.getTile()] = {{area, e.c(width), e.c(1), e.f32}, count};
     return;
   }
   Value offset = e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
                        e.add(e.mul(scalar(op.getHead()), tensor.stride[1]),
                              e.mul(scalar(op.getToken()), tensor.stride[2])));
   Value step = op.getStep() ? scalar(op.getStep()) : e.c(1);
-  views[op.getTile()] = {e.at(tensor.base, offset),
-                         e.mul(tensor.stride[2], step), tensor.stride[3],
+  views[op.getTile()] = {{e.at(tensor.base, offset, tensor.element),
+                          e.mul(tensor.stride[2], step), tensor.stride[3],
+                          tensor.element},
                          scalar(op.getCount())};
 }
 
@@ -219,9 +223,10 @@ void KernelLowering::storeRows(StoreRowsOp op) {
     // A panel after the other: each is a dense row of `width` columns.
     e.loop(e.c(0), e.c(valueDim), width, [&](Value column) {
       Value from = e.at(out, e.add(e.mul(column, plan.rows), e.mul(r, width)));
-      e.copyRows(e.c(1), e.min(e.c(width), e.sub(e.c(valueDim), column)), from,
-                 e.c(width), e.c(1), e.at(to, e.mul(column, o.stride[3])),
-                 e.c(0), o.stride[3]);
+      e.copyRows(e.c(1), e.min(e.c(width), e.sub(e.c(valueDim), column)),
+                 {from, e.c(width), e.c(1), e.f32},
+                 {e.at(to, e.mul(column, o.stride[3]), o.element), e.c(0),
+                  o.stride[3], o.element});
     });
   });
   Value none = LLVM::ZeroOp::create(e.b, e.ptr);
@@ -230,7 +235,8 @@ void KernelLowering::storeRows(StoreRowsOp op) {
   e.branch(wanted, [&] {
     CallFields::Tensor target{
         call.lse,
-        {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}}};
+        {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}},
+        e.f32};
     each([&](Value r) {
       e.storeScalar(e.loadScalar(e.at(lse, r)), rowAddress(target, places, r));
     });

@@ -47,6 +47,10 @@ void KernelLowering::callRoutine(StringRef name, ValueRange args,
   func::CallOp::create(e.b, name, TypeRange(), args);
 }
 
+std::string KernelLowering::suffix(Type element) {
+  return element == e.f32 ? "" : element.isF16() ? "_f16" : "_bf16";
+}
+
 void KernelLowering::loadCall(Value base) {
   auto field = [&](size_t offset, Type type) {
     return this->field(base, offset, type);
@@ -63,7 +67,12 @@ void KernelLowering::loadCall(Value base) {
   for (auto [tensor, offsets] : llvm::zip(call.operands, tensors)) {
     tensor.base = field(offsets.first, e.ptr);
     strides(offsets.second, tensor.stride);
+    tensor.element = e.f32;
   }
+  kernel.walk([&](TensorOp op) {
+    call.operands[int(op.getWhich())].element =
+        op.getTensor().getType().getElementType();
+  });
   call.lse = field(offsetof(attn_call, lse), e.ptr);
   strides(offsetof(attn_call, lse_stride), call.lseStride);
   call.qLens = field(offsetof(attn_call, q_lens), e.ptr);
@@ -91,6 +100,8 @@ LogicalResult KernelLowering::run() {
   decayArea = allocate(plan.rows);
   lseArea = allocate(plan.rows);
   valueArea = allocate(plan.keys * panelColumns());
+  if (call.operands[int(Operand::V)].element != e.f32)
+    narrowArea = allocate(plan.keys * panelColumns());
   keyArea = allocate(plan.keys * qkDim);
   rowPositions = allocate(plan.rows);
   maskArea = allocate(plan.keys * panelRows());
@@ -216,7 +227,7 @@ Value KernelLowering::tableElement(ArrayRef<int64_t> values, Value at) {
                            DenseElementsAttr::get(type, values));
   }
   Value base = LLVM::AddressOfOp::create(e.b, e.ptr, name);
-  return LLVM::LoadOp::create(e.b, e.i64, typedAt(base, e.i64, at), 8);
+  return LLVM::LoadOp::create(e.b, e.i64, e.at(base, at, e.i64), 8);
 }
 
 void KernelLowering::table(TableOp op) {
