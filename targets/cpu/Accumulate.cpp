@@ -15,7 +15,7 @@ using namespace mlir;
 namespace attn {
 
 /// A panel of V for keys lo..hi-1, dense in columns, from its row of key 0 on.
-Matrix KernelLowering::valuePanel(const KeyRows &rows, bool masked,
+Matrix KernelLowering::valuePanel(const KeyRows &rows, bool ahead,
                                   Value tileRows, Value panel, Value lo,
                                   Value hi) {
   const int64_t width = panelColumns();
@@ -25,18 +25,18 @@ Matrix KernelLowering::valuePanel(const KeyRows &rows, bool masked,
   from.base = e.at(rows.base, e.mul(first, rows.columnStride), rows.element);
   Value whole = e.b.createOrFold<arith::AndIOp>(
       e.equal(columns, e.c(width)), e.equal(rows.columnStride, e.c(1)));
-  // With a mask a copy, which is f32, pays once several register blocks of rows
-  // read it; without, the first block makes it on its way.
+  // A copy made ahead, which is f32, pays once several register blocks of rows
+  // read it; else the first block makes it on its way.
   const bool isNarrow = rows.element != e.f32;
   Value inPlace = whole;
-  if (masked)
+  if (ahead)
     inPlace =
         isNarrow
             ? arith::ConstantOp::create(e.b, e.b.getBoolAttr(false)).getResult()
             : e.b.createOrFold<arith::AndIOp>(
                   whole, e.less(tileRows, e.c(2 * plan.valueRows + 1)));
-  Matrix copy{isNarrow && !masked ? narrowArea : valueArea, e.c(width), e.c(1),
-              masked ? e.f32 : rows.element};
+  Matrix copy{isNarrow && !ahead ? narrowArea : valueArea, e.c(width), e.c(1),
+              ahead ? e.f32 : rows.element};
   e.branch(
       inPlace, [] {},
       [&] {
@@ -59,8 +59,8 @@ Matrix KernelLowering::valuePanel(const KeyRows &rows, bool masked,
           };
           e.copyRows(e.sub(hi, lo), columns, part(from), part(copy));
         };
-        // (Without a mask what is not in place is not whole.)
-        if (masked)
+        // (Else what is not in place is not whole.)
+        if (ahead)
           e.branch(whole, vectors, elements);
         else
           elements();
@@ -147,8 +147,10 @@ void KernelLowering::accumulateBody(const ValueBlock &block) {
     }
     return next;
   };
-  state = e.unrolled(block.lo, block.hi, block.masked ? 1 : plan.unroll, state,
-                     step);
+  // Weights that are told apart, and elements that are converted, take
+  // registers that a second key at a time would not leave.
+  const bool alone = block.masked || block.element != e.f32;
+  state = e.unrolled(block.lo, block.hi, alone ? 1 : plan.unroll, state, step);
   for (int64_t m = 0; m < block.rows; ++m)
     for (int64_t v = 0; v < vectors; ++v)
       e.store(state[m * vectors + v], accAt(m, v), Aligned::Vector);
@@ -275,6 +277,9 @@ void KernelLowering::accumulate(AccumulateOp op) {
   const int64_t width = panelColumns();
   const int64_t panels = llvm::divideCeil(valueDim, width);
   const bool masked = pairs.mask != nullptr;
+  // Converting by integers leaves no registers for accumulators.
+  const bool ahead =
+      masked || (values.element.isF16() && !e.target.convertsF16);
   const int64_t full = plan.valueRows, low = endBlock(full);
   Value tileLo, tileHi;
   std::tie(tileLo, tileHi) =
@@ -288,7 +293,7 @@ void KernelLowering::accumulate(AccumulateOp op) {
       common.values = panel.base, common.stride = panel.rowStride;
       common.element = panel.element;
     };
-    readFrom(valuePanel(values, masked, pairs.rows, panel, tileLo, tileHi));
+    readFrom(valuePanel(values, ahead, pairs.rows, panel, tileLo, tileHi));
     Value area = e.at(acc, e.mul(panel, plan.rows * width));
     auto blocks = [&](int64_t height, Value from, Value to, Value copy = {}) {
       ValueBlock b = common;
@@ -319,7 +324,7 @@ void KernelLowering::accumulate(AccumulateOp op) {
       }
       blocks(low, next, rows);
     };
-    if (masked)
+    if (ahead)
       return blocksFrom(e.c(0));
     // The first block reads V where it lies and leaves the dense copy.
     e.branch(

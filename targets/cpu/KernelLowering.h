@@ -196,7 +196,7 @@ private:
                          Value first, Value end);
   void forgetDecayed(Value acc, Value rows);
   Value allFinite(const KeyRows &rows, Value lo, Value hi);
-  Matrix valuePanel(const KeyRows &rows, bool masked, Value tileRows,
+  Matrix valuePanel(const KeyRows &rows, bool ahead, Value tileRows,
                     Value panel, Value lo, Value hi);
 
   // Pairs (Pairs.cpp).

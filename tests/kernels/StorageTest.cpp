@@ -316,10 +316,13 @@ void checkEmulated(const std::string &target) {
     Spec widened = stored("f32", type, "f32", 1, kWidth);
     Spec narrowed = stored("f32", "f32", type, 1, kWidth);
     narrowed.name = "narrowed";
-    // A machine is emulated slowly: some of those between all neighbours.
+    // A machine is emulated slowly: some of those between all neighbours. What
+    // emulates AVX-512 rounds ties up that CPUs round to an even subnormal.
     std::vector<float> some, all = turningPoints(narrowed.outType);
     for (size_t n = 0; n < all.size(); ++n)
-      if (n % 13 == 0 || n + 48 > all.size())
+      if ((n % 13 == 0 || n + 48 > all.size()) &&
+          (target != "x86-avx512" || narrowed.outType != Type::F16 ||
+           !(std::fabs(all[n]) < 0x1p-14F)))
         some.push_back(all[n]);
     for (Spec *spec : {&widened, &narrowed})
       spec->name += type;
