@@ -30,7 +30,7 @@ const attn_kernel *build(const Spec &spec, const Target &target,
                          const std::string &plan,
                          std::vector<Diagnostic> &diagnostics) {
   std::string object =
-      compileKernel(spec, target, plan, CodeKind::Object, diagnostics);
+      compileKernel(spec, target, target, plan, CodeKind::Object, diagnostics);
   if (object.empty())
     return nullptr;
   return static_cast<const attn_kernel *>(loadObject(

@@ -35,6 +35,16 @@ struct TargetInfo {
   /// A multiply-add takes one element of a vector register for all lanes, so
   /// that one load serves as many broadcasts as there are lanes.
   bool multipliesByElement = false;
+  /// Instructions convert vectors and scalars between f16 and f32.
+  bool convertsF16 = false;
+  /// Rows of a tile that a group of threads holds together in fragments; 0
+  /// where tiles are loops over vectors.
+  unsigned fragmentRows = 0;
+  /// Memory that the threads of an item share, where tiles are in fragments.
+  uint64_t sharedBytes = 0;
+  /// What people call the text and the code that a device's driver takes, as in
+  /// `--emit`; empty for a CPU.
+  std::string assemblyName, binaryName;
   uint64_t l1Bytes = 32 << 10;
   uint64_t l2Bytes = 256 << 10;
 };
@@ -45,6 +55,12 @@ struct TargetInfo {
 inline constexpr const char *kKernelFunction = "attn_kernel_run";
 /// Its attribute that says how many bytes of scratch memory it needs.
 inline constexpr const char *kScratchAttr = "attn.scratch_bytes";
+
+/// A target that `isDevice` leaves void(ptr call, i64 first) instead: block i
+/// of a launch does item first + i, with these many threads and bytes of memory
+/// that they share.
+inline constexpr const char *kThreadsAttr = "attn.threads";
+inline constexpr const char *kSharedAttr = "attn.shared_bytes";
 
 class AttentionOp;
 
@@ -72,6 +88,14 @@ public:
   /// A code generator with explicit features. Thread-safe.
   virtual llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
   createTargetMachine() const = 0;
+
+  /// Whether its code runs on a device beside the CPU that loads it. The code
+  /// generator's assembly is then text for the device's driver.
+  virtual bool isDevice() const { return false; }
+  /// What that text is for just this device; an error where that can't be made
+  /// here. Only of devices.
+  virtual llvm::Expected<std::string>
+  assemble(const std::string &assembly) const;
 };
 
 /// All registered targets, best first; they live as long as the process.

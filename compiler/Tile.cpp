@@ -31,6 +31,12 @@ Problem problemOf(AttentionOp op) {
   auto reads = [](Region &region, unsigned argument) {
     return !region.empty() && !region.getArgument(argument).use_empty();
   };
+  auto bytes = [](mlir::Type type) {
+    return int64_t(type.getIntOrFloatBitWidth() / 8);
+  };
+  problem.qBytes = bytes(op.getQType());
+  problem.kvBytes = bytes(op.getKvType());
+  problem.outBytes = bytes(op.getOutType());
   problem.readsHead =
       reads(op.getMask(), MaskH) || reads(op.getScore(), MaskH + 1);
   return problem;
@@ -96,8 +102,10 @@ private:
     return TileType::get(b.getContext(), rows, cols, b.getF32Type());
   }
   Value operand(Operand which) {
-    return TensorOp::create(b, TensorType::get(b.getContext(), b.getF32Type()),
-                            which);
+    mlir::Type stored = which == Operand::Q   ? op.getQType()
+                        : which == Operand::O ? op.getOutType()
+                                              : op.getKvType();
+    return TensorOp::create(b, TensorType::get(b.getContext(), stored), which);
   }
   Value fill(float value, TileType type) {
     return FillOp::create(b, type, b.getF32FloatAttr(value));

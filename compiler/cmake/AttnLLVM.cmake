@@ -26,7 +26,8 @@ set(ATTN_MLIR_LIBS
 llvm_map_components_to_libnames(ATTN_LLVM_LIBS
   core support irreader passes orcjit orcdebugging
   x86codegen x86asmparser x86desc x86info x86disassembler
-  aarch64codegen aarch64asmparser aarch64desc aarch64info aarch64disassembler)
+  aarch64codegen aarch64asmparser aarch64desc aarch64info aarch64disassembler
+  nvptxcodegen nvptxdesc nvptxinfo)
 
 add_library(attn_llvm INTERFACE)
 target_link_libraries(attn_llvm INTERFACE ${ATTN_LLVM_LIBS})
@@ -55,7 +56,7 @@ target_link_options(attn_mlir INTERFACE -fuse-ld=lld LINKER:--gc-sections)
 
 # lld starts every target that LLVM was built with. Those that are not linked
 # here get an empty start function, so that their code generators stay out.
-set(ATTN_LLVM_TARGETS X86 AArch64)
+set(ATTN_LLVM_TARGETS X86 AArch64 NVPTX)
 set(stubs "/* Generated: targets that lld may start and that are not linked. */\n")
 foreach(kind IN ITEMS Target TargetInfo TargetMC AsmPrinter AsmParser)
   set(list Targets.def)

@@ -33,6 +33,7 @@ static CpuDescriptor neon() {
   d.info.registers = 32;
   d.info.fusedMultiplyAdd = true;
   d.info.multipliesByElement = true;
+  d.info.convertsF16 = true;
   d.info.l1Bytes = 32 << 10;
   d.info.l2Bytes = 512 << 10;
   d.triple = "aarch64-unknown-linux-gnu";

@@ -63,11 +63,6 @@ void ProgramLowering::loadParams(Value base) {
   }
 }
 
-Value ProgramLowering::typedAt(Value base, Type element, Value offset) {
-  return LLVM::GEPOp::create(e.b, base.getType(), element, base,
-                             ArrayRef<LLVM::GEPArg>{offset});
-}
-
 Value ProgramLowering::wide(Value integer) {
   if (integer.getType().isIndex())
     return e.b.createOrFold<arith::IndexCastOp>(e.i64, integer);
@@ -88,41 +83,8 @@ Value ProgramLowering::clamped(Value index, Value last, bool inside) {
                                 zero);
 }
 
-/// f16 or bf16, its bits in the low half of i32 or a vector of them, as f32.
-Value ProgramLowering::fromHalf(Value bits, bool isBrain) {
-  Type type = bits.getType();
-  const bool isVector = isa<VectorType>(type);
-  auto constant = [&](uint32_t value) -> Value {
-    Value v = arith::ConstantOp::create(
-        e.b, e.b.getI32IntegerAttr(static_cast<int32_t>(value)));
-    return isVector ? e.broadcast(v) : v;
-  };
-  Type floats = isVector ? Type(e.vf) : e.f32;
-  auto asFloat = [&](Value v) -> Value {
-    return arith::BitcastOp::create(e.b, floats, v);
-  };
-  if (isBrain)
-    return asFloat(arith::ShLIOp::create(e.b, bits, constant(16)));
-  // The exponent is 5 bits with a bias of 15: scaled up by 2^(127 - 15) as f32,
-  // which is exact for small numbers too; all ones stay all ones.
-  Value magnitude = arith::AndIOp::create(e.b, bits, constant(0x7fff));
-  Value sign = arith::ShLIOp::create(
-      e.b, arith::AndIOp::create(e.b, bits, constant(0x8000)), constant(16));
-  Value shifted = arith::ShLIOp::create(e.b, magnitude, constant(13));
-  Value scale = isVector ? e.splat(0x1p112f) : e.f(0x1p112f);
-  Value finite = arith::BitcastOp::create(
-      e.b, type, arith::MulFOp::create(e.b, asFloat(shifted), scale));
-  Value special = arith::OrIOp::create(e.b, shifted, constant(0x7f800000));
-  Value isSpecial = arith::CmpIOp::create(e.b, arith::CmpIPredicate::uge,
-                                          magnitude, constant(0x7c00));
-  return asFloat(arith::OrIOp::create(
-      e.b, sign, arith::SelectOp::create(e.b, isSpecial, special, finite)));
-}
-
 Type ProgramLowering::memoryType(Type stored) {
-  return stored.isInteger(1)                 ? Type(e.b.getI8Type())
-         : stored.isF16() || stored.isBF16() ? Type(e.b.getI16Type())
-                                             : stored;
+  return stored.isInteger(1) ? Type(e.b.getI8Type()) : e.rawType(stored);
 }
 
 ProgramLowering::Place ProgramLowering::placeOf(int64_t number, Type stored,
@@ -140,7 +102,7 @@ ProgramLowering::Place ProgramLowering::placeOf(int64_t number, Type stored,
     else
       offset = e.add(offset, e.mul(wide(i), param.stride[d]));
   }
-  place.base = typedAt(param.data, place.memory, offset);
+  place.base = e.at(param.data, offset, place.memory);
   for (int64_t lane = 0; lane < e.lanes && !ofLanes.empty(); ++lane) {
     Value own = e.c(0);
     for (auto [index, stride] : ofLanes)
@@ -155,13 +117,14 @@ ProgramLowering::Place ProgramLowering::placeOf(int64_t number, Type stored,
 Value ProgramLowering::readElement(Type memory, Type stored, Value from) {
   Value raw = LLVM::LoadOp::create(e.b, memory, from,
                                    memory.getIntOrFloatBitWidth() / 8);
-  return memory == stored ? raw
-                          : arith::ExtUIOp::create(e.b, e.i32, raw).getResult();
+  return stored.isInteger(1)
+             ? arith::ExtUIOp::create(e.b, e.i32, raw).getResult()
+             : raw;
 }
 
 Value ProgramLowering::converted(Type stored, Value raw) {
   if (stored.isF16() || stored.isBF16())
-    return fromHalf(raw, stored.isBF16());
+    return e.widened(raw, stored);
   if (!stored.isInteger(1))
     return raw;
   Value zero = arith::ConstantOp::create(e.b, e.b.getZeroAttr(raw.getType()));
@@ -176,7 +139,7 @@ Value ProgramLowering::element(int64_t number, Type stored,
   Values lanes;
   for (Value distance : place.lanes)
     lanes.push_back(readElement(place.memory, stored,
-                                typedAt(place.base, place.memory, distance)));
+                                e.at(place.base, distance, place.memory)));
   return converted(stored, together(lanes));
 }
 
@@ -236,12 +199,13 @@ void ProgramLowering::extremes(ExtremesOp op) {
     result = e.loop(
         e.div(at[dim], block), e.add(e.div(last, block), 1), 1, none,
         [&](Value i, ValueRange state) {
-          Value from = typedAt(param.blocks, e.i32,
-                               e.add(base, e.mul(i, param.blockStride[dim])));
+          Value from =
+              e.at(param.blocks, e.add(base, e.mul(i, param.blockStride[dim])),
+                   e.i32);
           auto load = [&](Value place) -> Value {
             return LLVM::LoadOp::create(e.b, e.i32, place, 4);
           };
-          return merge(state, load(from), load(typedAt(from, e.i32, e.c(1))));
+          return merge(state, load(from), load(e.at(from, e.c(1), e.i32)));
         });
   } else {
     SmallVector<bool> inside(at.size(), true);
@@ -266,14 +230,14 @@ void ProgramLowering::extremes(ExtremesOp op) {
 /// Number `i` of the listed positions of an entry of the batch, as i64.
 Value ProgramLowering::listedPosition(Value batch, Value i) {
   Value from =
-      typedAt(globals.data, e.i32, e.add(e.mul(batch, globals.stride), i));
+      e.at(globals.data, e.add(e.mul(batch, globals.stride), i), e.i32);
   return wide(LLVM::LoadOp::create(e.b, e.i32, from, 4));
 }
 
 void ProgramLowering::listed(ListedOp op) {
   Value batch = scalar(op.getBatch());
-  Value count = LLVM::LoadOp::create(e.b, e.i64,
-                                     typedAt(globals.counts, e.i64, batch), 8);
+  Value count =
+      LLVM::LoadOp::create(e.b, e.i64, e.at(globals.counts, batch, e.i64), 8);
   if (op.getLimit()) {
     Value limit = scalar(op.getLimit());
     count = e.loop(e.c(0), count, 1, {e.c(0)}, [&](Value i, ValueRange state) {
@@ -286,7 +250,7 @@ void ProgramLowering::listed(ListedOp op) {
 }
 
 Value ProgramLowering::positionAt(Value positions, Value i) {
-  return LLVM::LoadOp::create(e.b, e.i32, typedAt(positions, e.i32, i), 4);
+  return LLVM::LoadOp::create(e.b, e.i32, e.at(positions, i, e.i32), 4);
 }
 
 void ProgramLowering::position(PositionOp op) {

@@ -30,6 +30,11 @@ CallFields::Tensor ProgramLowering::loadOperand(Operand which) {
       {offsetof(attn_call, o), offsetof(attn_call, o_stride)}};
   auto [base, strides] = kOffsets[int(which)];
   CallFields::Tensor tensor;
+  tensor.element = e.f32;
+  kernel.walk([&](TensorOp op) {
+    if (op.getWhich() == which)
+      tensor.element = op.getTensor().getType().getElementType();
+  });
   tensor.base = field(callBase, base, e.ptr);
   for (auto [i, value] : llvm::enumerate(tensor.stride))
     value = field(callBase, strides + 8 * i, e.i64);
@@ -108,12 +113,13 @@ Value ProgramLowering::tableElement(ArrayRef<int64_t> values, Value at) {
   {
     OpBuilder::InsertionGuard guard(e.b);
     e.b.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(e.b, arrayType, /*isConstant=*/true,
-                           LLVM::Linkage::Internal, name,
-                           DenseElementsAttr::get(type, values));
+    LLVM::GlobalOp::create(
+        e.b, arrayType, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+        DenseElementsAttr::get(type, values),
+        /*alignment=*/8, cast<LLVM::LLVMPointerType>(e.ptr).getAddressSpace());
   }
   Value base = LLVM::AddressOfOp::create(e.b, e.ptr, name);
-  return LLVM::LoadOp::create(e.b, e.i64, typedAt(base, e.i64, at), 8);
+  return LLVM::LoadOp::create(e.b, e.i64, e.at(base, at, e.i64), 8);
 }
 
 void ProgramLowering::table(TableOp op) {

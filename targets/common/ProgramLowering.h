@@ -28,6 +28,7 @@ struct CallFields {
   struct Tensor {
     Value base;
     Value stride[4];
+    mlir::Type element;
   };
   Tensor operands[4]; ///< by Operand: q, k, v, o; loaded once where a machine
                       ///< wants that (`loadOperands`)
@@ -114,13 +115,11 @@ protected:
   };
   Place placeOf(int64_t number, mlir::Type stored, llvm::ArrayRef<bool> inside,
                 ValueRange at);
-  /// One element as f32, i32 or i8 and i16 as i32; and what that stands for.
+  /// One element as it lies, but i8 as i32; and what that stands for.
   Value readElement(mlir::Type memory, mlir::Type stored, Value from);
   Value converted(mlir::Type stored, Value raw);
   Value together(ValueRange scalars);
   mlir::Type memoryType(mlir::Type stored);
-  Value fromHalf(Value bits, bool isBrain);
-  Value typedAt(Value base, mlir::Type element, Value offset);
   Value wide(Value integer); ///< as i64
   Value listedPosition(Value batch, Value i);
   Value positionAt(Value positions, Value i);

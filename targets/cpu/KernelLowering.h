@@ -2,7 +2,8 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// How tiles live in scratch memory, all f32, all areas 64-byte aligned:
+// How tiles live in scratch memory, all f32 whatever the call's tensors hold,
+// all areas 64-byte aligned:
 //
 //   queries  [panel][column][lane]   transposed: a panel is the rows that one
 //                                    register block of scores works on
@@ -13,7 +14,7 @@
 //   acc      [panel][row][lane]      a panel is the value columns of one
 //                                    register block of the accumulation
 //   values   [key][lane]             one panel of V, copied once a key tile
-//   keys     [key][column]           only where K's rows are not dense
+//   keys     [key][column]           where K's rows are not dense, or not f32
 //
 // A tile value is updated in place: the tile program uses each state once.
 //
@@ -27,8 +28,8 @@
 namespace attn {
 
 /// Keys or values of a tile as they lie in the caller's memory.
-struct KeyRows {
-  Value base, rowStride, columnStride, count;
+struct KeyRows : Matrix {
+  Value count;
 };
 
 /// Register blocks of the accumulation, one below the other.
@@ -37,9 +38,10 @@ struct ValueBlock {
   Value count;               ///< of all blocks together
   Value acc, decay, weights; ///< of its first row
   Value values, stride;      ///< a panel of V and the distance of its rows
+  mlir::Type element;        ///< as V is stored there
   Value lo, hi;              ///< columns of the tile
   bool masked = false;       ///< some weights may be those of masked pairs
-  Value copy; ///< where to leave a dense copy of the panel; or null
+  Value copy; ///< where to leave a dense copy of the panel, f32; or null
 };
 
 /// Register blocks of scores: a panel of rows by columns from..to-1 of the
@@ -72,6 +74,8 @@ private:
   /// a register block exists once however many tile bodies use it.
   void callRoutine(llvm::StringRef name, ValueRange args,
                    llvm::function_ref<void(ValueRange)> body);
+  /// What the name of a routine says of elements that it reads.
+  std::string suffix(mlir::Type element);
 
   // Rows in and out (Rows.cpp).
   void loadRows(LoadRowsOp op);
@@ -101,9 +105,8 @@ private:
                          Value first, Value end);
   void forgetDecayed(Value acc, Value rows);
   Value allFinite(const KeyRows &rows, Value lo, Value hi);
-  std::pair<Value, Value> valuePanel(const KeyRows &rows, bool masked,
-                                     Value tileRows, Value panel, Value lo,
-                                     Value hi);
+  Matrix valuePanel(const KeyRows &rows, bool ahead, Value tileRows,
+                    Value panel, Value lo, Value hi);
 
   // Pairs (Pairs.cpp).
   /// Made once for the ops of a step, which share a block.
@@ -158,6 +161,7 @@ private:
   llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
   llvm::DenseMap<mlir::Operation *, PairInfo> pairs;
   Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
+  Value narrowArea;   ///< of `values`, where V is not f32
   Value rowPositions; ///< i32, of rows at listed positions
   Value maskArea;     ///< of the panel at work, where masks are kept
   /// While a region is evaluated: whose staged elements, and which column.

@@ -79,8 +79,8 @@ Value KernelLowering::iota() {
 
 Value KernelLowering::positions(const PairInfo &pairs, Value first) {
   if (pairs.listedRows)
-    return LLVM::LoadOp::create(e.b, e.vi,
-                                typedAt(pairs.listedRows, e.i32, first), 4);
+    return LLVM::LoadOp::create(e.b, e.vi, e.at(pairs.listedRows, first, e.i32),
+                                4);
   // Exact in i32 however long the sequence: only the rows of one tile are
   // divided by the number of heads.
   Value at = e.add(pairs.row, first);
@@ -214,11 +214,10 @@ KernelLowering::Staged KernelLowering::stage(const PairInfo &pairs, Value first,
                                4));
         for (auto [lane, distance] : llvm::enumerate(place.lanes)) {
           Value to =
-              typedAt(area, place.memory,
-                      e.c((v * e.lanes + int64_t(lane)) * stagedStride()));
-          copyElements(place.memory,
-                       typedAt(place.base, place.memory, distance), stride, to,
-                       e.sub(hi, lo));
+              e.at(area, e.c((v * e.lanes + int64_t(lane)) * stagedStride()),
+                   place.memory);
+          copyElements(place.memory, e.at(place.base, distance, place.memory),
+                       stride, to, e.sub(hi, lo));
         }
       }
       staged.areas[load] = area;
@@ -230,7 +229,7 @@ KernelLowering::Staged KernelLowering::stage(const PairInfo &pairs, Value first,
 Value KernelLowering::stagedElement(Type stored, Value area, Value column,
                                     int64_t vector) {
   Type memory = memoryType(stored);
-  Value base = typedAt(area, memory, column);
+  Value base = e.at(area, column, memory);
   Values lanes;
   for (int64_t lane = 0; lane < e.lanes; ++lane)
     lanes.push_back(readElement(
@@ -250,13 +249,13 @@ void KernelLowering::copyElements(mlir::Type type, Value from, Value stride,
   Value whole = e.select(e.equal(stride, e.c(1)),
                          e.mul(e.div(count, e.c(wide)), wide), e.c(0));
   e.loop(e.c(0), whole, wide, [&](Value i) {
-    Value x = LLVM::LoadOp::create(e.b, vector, typedAt(from, type, i), bytes);
-    LLVM::StoreOp::create(e.b, x, typedAt(to, type, i), bytes);
+    Value x = LLVM::LoadOp::create(e.b, vector, e.at(from, i, type), bytes);
+    LLVM::StoreOp::create(e.b, x, e.at(to, i, type), bytes);
   });
   e.loop(whole, count, 1, [&](Value i) {
-    Value x = LLVM::LoadOp::create(
-        e.b, type, typedAt(from, type, e.mul(i, stride)), bytes);
-    LLVM::StoreOp::create(e.b, x, typedAt(to, type, i), bytes);
+    Value x = LLVM::LoadOp::create(e.b, type,
+                                   e.at(from, e.mul(i, stride), type), bytes);
+    LLVM::StoreOp::create(e.b, x, e.at(to, i, type), bytes);
   });
 }
 

@@ -13,7 +13,7 @@ namespace attn {
 
 Value KernelLowering::rowAddress(const CallFields::Tensor &tensor,
                                  const RowPlaces &places, Value r) {
-  return e.at(tensor.base, rowOffset(tensor, places, r));
+  return e.at(tensor.base, rowOffset(tensor, places, r), tensor.element);
 }
 
 /// Those of `most` and one more: what is left out is written, and then written
@@ -32,7 +32,7 @@ void KernelLowering::pick(PickOp op) {
                Value position = listedPosition(batch, i);
                LLVM::StoreOp::create(
                    e.b, arith::TruncIOp::create(e.b, e.i32, position),
-                   typedAt(area, e.i32, state[0]), 4);
+                   e.at(area, state[0], e.i32), 4);
                if (outside.empty())
                  return Values{e.add(state[0], 1)};
                Value distance = e.sub(position, outside[0]);
@@ -63,7 +63,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
     e.loop(e.c(0), e.c(plan.rows), 1, [&](Value r) {
       Value number = e.div(e.add(within, e.min(r, last)), places.heads);
       LLVM::StoreOp::create(e.b, positionAt(positions, number),
-                            typedAt(rowPositions, e.i32, r), 4);
+                            e.at(rowPositions, r, e.i32), 4);
     });
   }
   Value scale = e.f(static_cast<float>(op.getScale().convertToDouble()));
@@ -81,7 +81,8 @@ void KernelLowering::loadRows(LoadRowsOp op) {
         [&] {
           Value from = rowAddress(q, places, r);
           each([&](Value d) {
-            Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3])));
+            Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3]), q.element),
+                                   q.element);
             return arith::MulFOp::create(e.b, x, scale).getResult();
           });
         },
@@ -93,28 +94,31 @@ void KernelLowering::loadKeys(LoadKeysOp op) {
   Operand which = op.getSource().getDefiningOp<TensorOp>().getWhich();
   const CallFields::Tensor &tensor = call.operands[int(which)];
   if (op.getListed()) {
-    // Copied together, dense.
+    // Copied together, dense and as f32.
     const int64_t width = op.getTile().getType().getCols();
     Value area = allocate(plan.keys * width), count = scalar(op.getCount());
     Value positions = tiles.lookup(op.getListed());
-    Value head =
-        e.at(tensor.base, e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
-                                e.mul(scalar(op.getHead()), tensor.stride[1])));
+    Value head = e.at(tensor.base,
+                      e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
+                            e.mul(scalar(op.getHead()), tensor.stride[1])),
+                      tensor.element);
     e.loop(e.c(0), count, 1, [&](Value key) {
       Value token = wide(positionAt(positions, key));
-      e.copyRows(e.c(1), e.c(width), e.at(head, e.mul(token, tensor.stride[2])),
-                 e.c(0), tensor.stride[3], e.at(area, e.mul(key, width)),
-                 e.c(0), e.c(1));
+      e.copyRows(e.c(1), e.c(width),
+                 {e.at(head, e.mul(token, tensor.stride[2]), tensor.element),
+                  e.c(0), tensor.stride[3], tensor.element},
+                 {e.at(area, e.mul(key, width)), e.c(0), e.c(1), e.f32});
     });
-    views[op.getTile()] = {area, e.c(width), e.c(1), count};
+    views[op.getTile()] = {{area, e.c(width), e.c(1), e.f32}, count};
     return;
   }
   Value offset = e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
                        e.add(e.mul(scalar(op.getHead()), tensor.stride[1]),
                              e.mul(scalar(op.getToken()), tensor.stride[2])));
   Value step = op.getStep() ? scalar(op.getStep()) : e.c(1);
-  views[op.getTile()] = {e.at(tensor.base, offset),
-                         e.mul(tensor.stride[2], step), tensor.stride[3],
+  views[op.getTile()] = {{e.at(tensor.base, offset, tensor.element),
+                          e.mul(tensor.stride[2], step), tensor.stride[3],
+                          tensor.element},
                          scalar(op.getCount())};
 }
 
@@ -204,9 +208,10 @@ void KernelLowering::storeRows(StoreRowsOp op) {
     // A panel after the other: each is a dense row of `width` columns.
     e.loop(e.c(0), e.c(valueDim), width, [&](Value column) {
       Value from = e.at(out, e.add(e.mul(column, plan.rows), e.mul(r, width)));
-      e.copyRows(e.c(1), e.min(e.c(width), e.sub(e.c(valueDim), column)), from,
-                 e.c(width), e.c(1), e.at(to, e.mul(column, o.stride[3])),
-                 e.c(0), o.stride[3]);
+      e.copyRows(e.c(1), e.min(e.c(width), e.sub(e.c(valueDim), column)),
+                 {from, e.c(width), e.c(1), e.f32},
+                 {e.at(to, e.mul(column, o.stride[3]), o.element), e.c(0),
+                  o.stride[3], o.element});
     });
   });
   Value wanted =
@@ -214,7 +219,8 @@ void KernelLowering::storeRows(StoreRowsOp op) {
   e.branch(wanted, [&] {
     CallFields::Tensor target{
         call.lse,
-        {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}}};
+        {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}},
+        e.f32};
     each([&](Value r) {
       e.storeScalar(e.loadScalar(e.at(lse, r)), rowAddress(target, places, r));
     });

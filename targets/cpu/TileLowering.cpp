@@ -44,6 +44,10 @@ void KernelLowering::callRoutine(StringRef name, ValueRange args,
   func::CallOp::create(e.b, name, TypeRange(), args);
 }
 
+std::string KernelLowering::suffix(Type element) {
+  return element == e.f32 ? "" : element.isF16() ? "_f16" : "_bf16";
+}
+
 LogicalResult KernelLowering::run() {
   Block *entry = function.addEntryBlock();
   e.b.setInsertionPointToStart(entry);
@@ -60,6 +64,8 @@ LogicalResult KernelLowering::run() {
   decayArea = allocate(plan.rows);
   lseArea = allocate(plan.rows);
   valueArea = allocate(plan.keys * panelColumns());
+  if (call.operands[int(Operand::V)].element != e.f32)
+    narrowArea = allocate(plan.keys * panelColumns());
   keyArea = allocate(plan.keys * qkDim);
   rowPositions = allocate(plan.rows);
   maskArea = allocate(plan.keys * panelRows());

@@ -146,9 +146,7 @@ private:
   Values accumulateByMma(ValueRange acc, ValueRange weights,
                          const SharedRows &values);
   void storeWeights(ValueRange weights, ValueRange bits);
-  /// Bytes from row to row of the weights in shared memory: rows that eight
-  /// groups of threads read at once lie in different banks.
-  int64_t weightStride() const { return 4 * (plan.keys + 4); }
+  int64_t weightStride() const { return sharedWeightBytes(plan.keys); }
   Values accumulateOneByOne(ValueRange acc, const SharedRows &values,
                             bool careful);
 
@@ -178,10 +176,6 @@ private:
   Value rowPositions; ///< as a pointer
   bool usesMma = false;
 };
-
-/// Bytes of shared memory from row to row, for `width` elements of
-/// `elementBytes`.
-int64_t sharedRowBytes(int64_t width, int64_t elementBytes);
 
 /// The widest row of queries, keys or values that is lowered.
 inline constexpr int64_t kWidestFragmentRow = 512;

@@ -29,7 +29,7 @@ void FragmentLowering::loadRows(LoadRowsOp op) {
     e.loop(wide(thread), e.c(plan.rows), threads(), [&](Value r) {
       Value number = e.div(e.add(within, e.min(r, last)), places.heads);
       LLVM::StoreOp::create(e.b, positionAt(positions, number),
-                            typedAt(rowPositions, e.i32, r), 4);
+                            e.at(rowPositions, r, e.i32), 4);
     });
     barrier();
   }
@@ -174,7 +174,9 @@ void FragmentLowering::storeRows(StoreRowsOp op) {
   Value isFirst =
       arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, inGroup, i32(0));
   const CallFields::Tensor target{
-      call.lse, {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}}};
+      call.lse,
+      {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}},
+      e.f32};
   e.branch(both(wanted, isFirst), [&] {
     for (int64_t i = 0; i < 2; ++i) {
       Value r = wide(addI(firstRow, 8 * i));
@@ -203,17 +205,16 @@ void FragmentLowering::storeChunk(const SharedRows &from, Value row,
         auto words = VectorType::get({4}, e.i32);
         Value all = LLVM::LoadOp::create(e.b, words, source, 16);
         LLVM::StoreOp::create(
-            e.b, all, typedAt(tensor.base, memory, e.add(offset, column)), 16);
+            e.b, all, e.at(tensor.base, e.add(offset, column), memory), 16);
       },
       [&] {
         e.loop(e.c(0), e.min(e.c(per), e.sub(e.c(from.width), column)), 1,
                [&](Value i) {
-                 Value x = LLVM::LoadOp::create(e.b, memory,
-                                                typedAt(source, memory, i),
-                                                from.elementBytes());
+                 Value x = LLVM::LoadOp::create(
+                     e.b, memory, e.at(source, i, memory), from.elementBytes());
                  Value to =
                      e.add(offset, e.mul(e.add(column, i), tensor.stride[3]));
-                 LLVM::StoreOp::create(e.b, x, typedAt(tensor.base, memory, to),
+                 LLVM::StoreOp::create(e.b, x, e.at(tensor.base, to, memory),
                                        from.elementBytes());
                });
       });

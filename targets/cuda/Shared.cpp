@@ -10,12 +10,6 @@ using namespace mlir;
 
 namespace attn {
 
-int64_t sharedRowBytes(int64_t width, int64_t elementBytes) {
-  // In whole steps of mma, 16 elements.
-  const int64_t chunks = llvm::alignTo(width, 16) * elementBytes / 16;
-  return (chunks % 8 == 0 ? chunks : chunks | 1) * 16;
-}
-
 int64_t SharedRows::stride() const {
   return sharedRowBytes(width, elementBytes());
 }
@@ -106,8 +100,7 @@ void FragmentLowering::copyChunks(const SharedRows &to, int64_t rowCount,
       else
         own = e.add(from.base, e.mul(wide(row), from.rowStride));
       Value column = mulI(chunk, to.perChunk());
-      Value source =
-          typedAt(from.tensor.base, to.type, e.add(own, wide(column)));
+      Value source = e.at(from.tensor.base, e.add(own, wide(column)), to.type);
       Value left =
           mulI(arith::SubIOp::create(e.b, i32(to.width), column), bytes);
       left = arith::MaxSIOp::create(
@@ -151,9 +144,10 @@ void FragmentLowering::copyElements(const SharedRows &to, int64_t rowCount,
           Value element = choose(
               inside, memory,
               [&]() -> Value {
-                Value at = typedAt(
-                    from.tensor.base, memory,
-                    e.add(offset, e.mul(column, from.tensor.stride[3])));
+                Value at =
+                    e.at(from.tensor.base,
+                         e.add(offset, e.mul(column, from.tensor.stride[3])),
+                         memory);
                 return LLVM::LoadOp::create(e.b, memory, at, to.elementBytes());
               },
               [&] { return zero; });

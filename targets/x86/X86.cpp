@@ -26,8 +26,10 @@ static void initialize() {
   LLVMInitializeX86AsmPrinter();
 }
 
+/// `later`: what came after the baseline, fused multiply-adds and conversions
+/// of f16.
 static CpuDescriptor level(const char *name, int preference, unsigned lanes,
-                           unsigned registers, bool fused, const char *features,
+                           unsigned registers, bool later, const char *features,
                            const char *llvmFeatures) {
   CpuDescriptor d;
   d.info.name = name;
@@ -35,7 +37,8 @@ static CpuDescriptor level(const char *name, int preference, unsigned lanes,
   d.info.preference = preference;
   d.info.lanes = lanes;
   d.info.registers = registers;
-  d.info.fusedMultiplyAdd = fused;
+  d.info.fusedMultiplyAdd = later;
+  d.info.convertsF16 = later;
   d.info.l1Bytes = 32 << 10;
   d.info.l2Bytes = 512 << 10;
   d.triple = "x86_64-unknown-linux-gnu";
@@ -47,13 +50,13 @@ static CpuDescriptor level(const char *name, int preference, unsigned lanes,
 
 void addX86Targets(std::vector<const Target *> &list) {
   static const CpuTarget sse2(
-      level("x86-64", 0, 4, 16, /*fused=*/false, "sse2", "+sse2"));
-  static const CpuTarget avx2(
-      level("x86-avx2", 100, 8, 16, /*fused=*/true, "avx2,fma", "+avx2,+fma"));
+      level("x86-64", 0, 4, 16, /*later=*/false, "sse2", "+sse2"));
+  static const CpuTarget avx2(level("x86-avx2", 100, 8, 16, /*later=*/true,
+                                    "avx2,fma,f16c", "+avx2,+fma,+f16c"));
   static const CpuTarget avx512(
-      level("x86-avx512", 200, 16, 32, /*fused=*/true,
-            "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma",
-            "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx2,+fma,"
+      level("x86-avx512", 200, 16, 32, /*later=*/true,
+            "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c",
+            "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx2,+fma,+f16c,"
             "-prefer-256-bit"));
   list.insert(list.end(), {&sse2, &avx2, &avx512});
 }

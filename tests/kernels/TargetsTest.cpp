@@ -8,7 +8,6 @@
 //===----------------------------------------------------------------------===//
 #include "tests/kernels/KernelTest.h"
 #include "tests/support/Check.h"
-#include "tests/support/Emulated.h"
 
 namespace attn::test {
 namespace {
@@ -34,16 +33,6 @@ TEST(Targets, ForeignOnesAreRefused) {
               nullptr);
     EXPECT_NE(error.find(state.missing), std::string::npos) << error;
   }
-}
-
-/// The kernel as an object, for an emulator.
-Code objectFor(const Spec &spec, const std::string &target) {
-  CompileOptions options;
-  options.target = target;
-  CompileResult result = compile(spec, "obj", options);
-  for (const Diagnostic &diagnostic : result.diagnostics)
-    ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));
-  return emulatedCode(result.data, kernelSymbol(spec.name, target));
 }
 
 /// Random variants, and main loops, of a target through its emulator.
