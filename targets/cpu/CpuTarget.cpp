@@ -41,6 +41,11 @@ std::string CpuTarget::missingHere() const {
   return missing;
 }
 
+const Emulation *CpuTarget::emulation() const {
+  const Emulation &e = d.emulation;
+  return e.program.empty() && e.variable.empty() ? nullptr : &e;
+}
+
 void CpuTarget::registerDialects(DialectRegistry &registry) const {
   registry.insert<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
                   vector::VectorDialect, LLVM::LLVMDialect>();

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "targets/x86/X86.h"
 #include "targets/cpu/CpuTarget.h"
+#include "targets/x86/Emulation.h"
 
 extern "C" {
 void LLVMInitializeX86TargetInfo();
@@ -28,7 +29,8 @@ static void initialize() {
 
 static CpuDescriptor level(const char *name, int preference, unsigned lanes,
                            unsigned registers, bool fused, const char *features,
-                           const char *llvmFeatures) {
+                           const char *llvmFeatures,
+                           const Emulation &emulation) {
   CpuDescriptor d;
   d.info.name = name;
   d.info.features = features;
@@ -42,19 +44,22 @@ static CpuDescriptor level(const char *name, int preference, unsigned lanes,
   d.cpu = "x86-64";
   d.llvmFeatures = llvmFeatures;
   d.initialize = initialize;
+  d.emulation = emulation;
   return d;
 }
 
 void addX86Targets(std::vector<const Target *> &list) {
-  static const CpuTarget sse2(
-      level("x86-64", 0, 4, 16, /*fused=*/false, "sse2", "+sse2"));
-  static const CpuTarget avx2(
-      level("x86-avx2", 100, 8, 16, /*fused=*/true, "avx2,fma", "+avx2,+fma"));
+  static const CpuTarget sse2(level("x86-64", 0, 4, 16, /*fused=*/false, "sse2",
+                                    "+sse2", x86Emulation("qemu64")));
+  static const CpuTarget avx2(level("x86-avx2", 100, 8, 16, /*fused=*/true,
+                                    "avx2,fma", "+avx2,+fma",
+                                    x86Emulation("Haswell")));
   static const CpuTarget avx512(
       level("x86-avx512", 200, 16, 32, /*fused=*/true,
             "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma",
             "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx2,+fma,"
-            "-prefer-256-bit"));
+            "-prefer-256-bit",
+            avx512Emulation()));
   list.insert(list.end(), {&sse2, &avx2, &avx512});
 }
 

@@ -107,6 +107,8 @@ MAY_INCLUDE = {
     "targets": SEAMS | {"compiler/AttnDialect.h", "compiler/RangeAnalysis.h"},
     "tests": PUBLIC,
     "tests/oracle": {"dsl/Spec.h", "runtime/attn_abi.h"},
+    "tests/support": PUBLIC | {"targets/arm/Emulation.h",
+                               "targets/x86/Emulation.h"},
     "examples": PUBLIC,
 }
 # Unit tests look inside the one folder that they test.

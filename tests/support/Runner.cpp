@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "tests/support/Runner.h"
 #include "compiler/Compiler.h"
+#include "compiler/Target.h"
 #include "tests/support/Emulated.h"
 #include "tests/support/Properties.h"
 #include <exception>
@@ -112,6 +113,15 @@ std::unique_ptr<Runner> Runner::forTarget(const std::string &target,
   }
   runner->target = found->name;
   return runner;
+}
+
+Emulator emulatorFor(const std::string &target) {
+  const Target *found = findTarget(target);
+  if (const Emulation *emulation = found ? found->emulation() : nullptr)
+    return findEmulator(*emulation);
+  Emulator emulator;
+  emulator.missing = "there is no emulator for " + target;
+  return emulator;
 }
 
 } // namespace attn::test
