@@ -19,6 +19,9 @@ if(TARGET attnc)
   install(FILES targets/cpu/CpuTarget.h DESTINATION ${attn_include}/targets/cpu)
   install(TARGETS attnc_shared)
 endif()
+# What `attnc targets` tells of conformance, where tests have left it.
+install(FILES ${PROJECT_BINARY_DIR}/share/attnc/conformance.json
+  DESTINATION share/attnc OPTIONAL)
 
 install(EXPORT attncTargets NAMESPACE attnc:: DESTINATION ${attn_package})
 configure_package_config_file(compiler/cmake/attncConfig.cmake.in
