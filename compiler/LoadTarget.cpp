@@ -8,6 +8,8 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 #include <dlfcn.h>
 #include <set>
 
@@ -30,6 +32,12 @@ static std::string readVersion(const std::string &path, std::string &error) {
   const auto *elf = dyn_cast<object::ELFObjectFileBase>(file->getBinary());
   if (!elf) {
     error = "it is no ELF library";
+    return {};
+  }
+  const auto here = Triple(sys::getProcessTriple()).getArch();
+  if (elf->getArch() != here) {
+    error = "it is for " + Triple::getArchTypeName(elf->getArch()).str() +
+            ", this program for " + Triple::getArchTypeName(here).str();
     return {};
   }
   for (const object::SymbolRef &symbol : elf->getDynamicSymbolIterators()) {

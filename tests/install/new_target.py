@@ -180,7 +180,7 @@ def refusals(args):
     refused(compiled("missing", right + "void other(void); void attn_add_targets"
                      "(void *l) { (void)l; other(); }"), "other")
     refused(compiled("foreign", right, "--target=riscv64-linux-gnu", "-nostdlib",
-                     "-fuse-ld=lld"))
+                     "-fuse-ld=lld"), "riscv64")
     copy = args.work / "copy.so"
     shutil.copy(tool.library, copy)
     refused(copy, "riscv-rvv128", "taken", also=("--load-target", tool.library))
