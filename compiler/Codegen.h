@@ -15,6 +15,7 @@
 #include "compiler/Target.h"
 #include "dsl/Spec.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
 #include <string>
 #include <vector>
 

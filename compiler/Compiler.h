@@ -82,6 +82,12 @@ struct TargetState {
 };
 std::vector<TargetState> targetStates();
 
+/// Opens a library of targets (compiler/Target.h) and registers them, all or
+/// none; the same file again is nothing new. The result names the file and says
+/// what is wrong, or is empty. Only in an executable that exports the interface
+/// to libraries, and before other threads use the compiler.
+std::string loadTargets(const std::string &path);
+
 /// The name of the target that `name` stands for ("host": the best that runs
 /// here); empty, with a diagnostic, if there is none.
 std::string resolveTarget(const std::string &name,

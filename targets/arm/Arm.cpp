@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "targets/arm/Arm.h"
+#include "targets/arm/Emulation.h"
 #include "targets/cpu/CpuTarget.h"
 
 extern "C" {
@@ -40,6 +41,7 @@ static CpuDescriptor neon() {
   d.cpu = "generic";
   d.llvmFeatures = "+neon";
   d.initialize = initialize;
+  d.emulation = neonEmulation();
   return d;
 }
 

@@ -28,6 +28,11 @@ std::string CpuTarget::missingHere() const {
   return missing;
 }
 
+const Emulation *CpuTarget::emulation() const {
+  const Emulation &e = d.emulation;
+  return e.program.empty() && e.variable.empty() ? nullptr : &e;
+}
+
 void CpuTarget::registerDialects(DialectRegistry &registry) const {
   registerLoopDialects(registry);
 }

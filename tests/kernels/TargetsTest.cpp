@@ -24,6 +24,12 @@ TEST(Targets, EachRunsHereOrIsEmulated) {
   }
 }
 
+TEST(Targets, WhatIsNoTargetHasNoEmulator) {
+  const Emulator emulator = emulatorFor("no-such");
+  EXPECT_EQ(emulator.command, "");
+  EXPECT_EQ(emulator.missing, "there is no emulator for no-such");
+}
+
 TEST(Targets, ForeignOnesAreRefused) {
   for (const TargetState &state : targetStates()) {
     if (state.runsHere)

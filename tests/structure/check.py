@@ -107,7 +107,9 @@ MAY_INCLUDE = {
     "targets": SEAMS | {"compiler/AttnDialect.h", "compiler/RangeAnalysis.h"},
     "tests": PUBLIC,
     "tests/oracle": {"dsl/Spec.h", "runtime/attn_abi.h"},
-    "examples": PUBLIC,
+    "tests/support": PUBLIC | {"targets/arm/Emulation.h",
+                               "targets/x86/Emulation.h"},
+    "examples": PUBLIC | {"targets/cpu/CpuTarget.h"},
 }
 # Unit tests look inside the one folder that they test.
 INSIDE = {"tests/codegen": "compiler", "tests/compiler": "compiler",

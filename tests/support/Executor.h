@@ -60,6 +60,12 @@ public:
 /// Runs `Code::kernel` on the calling thread.
 std::unique_ptr<Executor> makeNativeExecutor();
 
+/// Runs the code of a device (`attn_kernel.device`), each block in lockstep by
+/// warps, with its memory watched: bounds, alignment, races, copies not waited
+/// for (tests/ptx).
+std::unique_ptr<Executor> makePtxExecutor();
+inline constexpr const char *kPtxInterpreter = "PTX interpreter";
+
 /// The number of work items of a call, as attn_abi.h defines it.
 int64_t workItems(const attn_kernel &kernel, const attn_call &call);
 
