@@ -88,8 +88,9 @@ void FragmentLowering::scores(ScoresOp op) {
     listedRows = rowPositions;
   const PairInfo pairs = pairInfo(op, listedKeys, listedRows);
   const Keys &keys = keyTiles.find(op.getK())->second;
-  waitForCopies(1); // all but those of the values
+  waitForCopies(0);
   barrier();
+  copyKeys(valuesAwaited);
   Values s = usesMma ? productsByMma(keys.rows) : products(keys.rows);
   for (Value &x : s)
     x = mulF(x, queries.scale);
@@ -308,8 +309,8 @@ void FragmentLowering::accumulate(AccumulateOp op) {
   if (oneByOne)
     storeWeights(weights, bits);
   barrier();
+  copyNext();
 
-  const Values before = acc;
   for (auto [i, x] : llvm::enumerate(acc))
     x = mulF(x, decay[i % 4 / 2]);
   // A decay of zero forgets what was summed, even where huge values of keys
