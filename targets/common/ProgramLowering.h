@@ -158,6 +158,8 @@ protected:
   static bool hasRegions(const PairInfo &pairs) {
     return pairs.mask || pairs.score;
   }
+  /// Whether its regions read parameters.
+  static bool readInputs(const PairInfo &pairs);
   Judgement judge(const PairInfo &pairs, Value score, Value q, Value k);
   /// Of one row: the logit of its sink.
   Value sinkLogit(SinkOp op, Value r);
