@@ -16,10 +16,17 @@ using namespace mlir;
 
 namespace attn {
 
+/// Nothing that a kernel does changes its inputs.
+Value ProgramLowering::input(Type type, Value from, unsigned alignment) {
+  auto load = LLVM::LoadOp::create(e.b, type, from, alignment);
+  load.setInvariant(keepsInputs);
+  return load;
+}
+
 Value ProgramLowering::field(Value base, size_t offset, Type type) {
   Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
                                  ArrayRef<LLVM::GEPArg>{int32_t(offset)});
-  return LLVM::LoadOp::create(e.b, type, at, /*alignment=*/8);
+  return input(type, at, 8);
 }
 
 void ProgramLowering::loadParams(Value base) {
@@ -115,8 +122,7 @@ ProgramLowering::Place ProgramLowering::placeOf(int64_t number, Type stored,
 }
 
 Value ProgramLowering::readElement(Type memory, Type stored, Value from) {
-  Value raw = LLVM::LoadOp::create(e.b, memory, from,
-                                   memory.getIntOrFloatBitWidth() / 8);
+  Value raw = input(memory, from, memory.getIntOrFloatBitWidth() / 8);
   return stored.isInteger(1)
              ? arith::ExtUIOp::create(e.b, e.i32, raw).getResult()
              : raw;
@@ -203,7 +209,7 @@ void ProgramLowering::extremes(ExtremesOp op) {
               e.at(param.blocks, e.add(base, e.mul(i, param.blockStride[dim])),
                    e.i32);
           auto load = [&](Value place) -> Value {
-            return LLVM::LoadOp::create(e.b, e.i32, place, 4);
+            return input(e.i32, place, 4);
           };
           return merge(state, load(from), load(e.at(from, e.c(1), e.i32)));
         });
@@ -231,13 +237,12 @@ void ProgramLowering::extremes(ExtremesOp op) {
 Value ProgramLowering::listedPosition(Value batch, Value i) {
   Value from =
       e.at(globals.data, e.add(e.mul(batch, globals.stride), i), e.i32);
-  return wide(LLVM::LoadOp::create(e.b, e.i32, from, 4));
+  return wide(input(e.i32, from, 4));
 }
 
 void ProgramLowering::listed(ListedOp op) {
   Value batch = scalar(op.getBatch());
-  Value count =
-      LLVM::LoadOp::create(e.b, e.i64, e.at(globals.counts, batch, e.i64), 8);
+  Value count = input(e.i64, e.at(globals.counts, batch, e.i64), 8);
   if (op.getLimit()) {
     Value limit = scalar(op.getLimit());
     count = e.loop(e.c(0), count, 1, {e.c(0)}, [&](Value i, ValueRange state) {

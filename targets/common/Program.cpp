@@ -16,7 +16,7 @@ ProgramLowering::ProgramLowering(KernelOp kernel, func::FuncOp function,
                                  const TargetInfo &target, unsigned space)
     : kernel(kernel), function(function),
       e(kernel.getLoc(), OpBuilder(function.getContext()), target, space),
-      plan(toPlan(kernel.getPlan())) {
+      plan(toPlan(kernel.getPlan())), keepsInputs(space != 0) {
   // Not from the steps: a mask that rules out every key leaves none.
   kernel.walk([&](LoadRowsOp op) { qkDim = op.getTile().getType().getCols(); });
   kernel.walk([&](FinishOp op) { valueDim = op.getOut().getType().getCols(); });
@@ -119,7 +119,7 @@ Value ProgramLowering::tableElement(ArrayRef<int64_t> values, Value at) {
         /*alignment=*/8, cast<LLVM::LLVMPointerType>(e.ptr).getAddressSpace());
   }
   Value base = LLVM::AddressOfOp::create(e.b, e.ptr, name);
-  return LLVM::LoadOp::create(e.b, e.i64, e.at(base, at, e.i64), 8);
+  return input(e.i64, e.at(base, at, e.i64), 8);
 }
 
 void ProgramLowering::table(TableOp op) {
@@ -137,7 +137,7 @@ void ProgramLowering::length(LengthOp op) {
   e.b.setInsertionPointToStart(ifOp.thenBlock());
   Value at = LLVM::GEPOp::create(e.b, e.ptr, e.i64, lengths,
                                  ArrayRef<LLVM::GEPArg>{scalar(op.getBatch())});
-  Value own = LLVM::LoadOp::create(e.b, e.i64, at, 8);
+  Value own = input(e.i64, at, 8);
   scf::YieldOp::create(e.b, own);
   e.b.setInsertionPointToStart(ifOp.elseBlock());
   scf::YieldOp::create(e.b, all);

@@ -87,6 +87,7 @@ protected:
   void loadCall(Value call);
   CallFields::Tensor loadOperand(Operand which);
   Value field(Value base, size_t offset, mlir::Type type);
+  Value input(mlir::Type type, Value from, unsigned alignment);
   void item(ItemOp op);
   void table(TableOp op);
   Value tableElement(llvm::ArrayRef<int64_t> values, Value at);
@@ -157,6 +158,8 @@ protected:
   static bool hasRegions(const PairInfo &pairs) {
     return pairs.mask || pairs.score;
   }
+  /// Whether its regions read parameters.
+  static bool readInputs(const PairInfo &pairs);
   Judgement judge(const PairInfo &pairs, Value score, Value q, Value k);
   /// Of one row: the logit of its sink.
   Value sinkLogit(SinkOp op, Value r);
@@ -170,6 +173,9 @@ protected:
   mlir::func::FuncOp function;
   Emitter e;
   Plan plan;
+  /// Whether loads of inputs are told to be of what never changes: where that
+  /// picks another way through the caches.
+  bool keepsInputs;
   int64_t qkDim = 0, valueDim = 0;
   CallFields call;
   Value callBase;

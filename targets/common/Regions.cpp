@@ -95,6 +95,14 @@ Value ProgramLowering::evaluate(const PairInfo &pairs, Region &region,
   return map.lookup(block.getTerminator()->getOperand(0));
 }
 
+bool ProgramLowering::readInputs(const PairInfo &pairs) {
+  bool found = false;
+  for (Region *region : {pairs.mask, pairs.score})
+    if (region)
+      region->walk([&](Operation *op) { found |= isa<ParamOp, MemberOp>(op); });
+  return found;
+}
+
 ProgramLowering::Judgement
 ProgramLowering::judge(const PairInfo &pairs, Value score, Value q, Value k) {
   auto one = [&](Value v) -> Value {

@@ -112,14 +112,23 @@ LogicalResult FragmentLowering::forLoop(scf::ForOp op) {
   if (!step)
     return op.emitOpError("has a step that is not constant");
   LogicalResult result = success();
+  Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound());
+  stream = streamOf(op);
+  if (stream) {
+    stream->last = to;
+    stream->step = e.c(*step);
+    barrier(); // of those who read what was there
+    copyAhead(*stream, from);
+  }
   Values last =
-      e.loop(scalar(op.getLowerBound()), scalar(op.getUpperBound()), *step,
-             carried(op.getInitArgs()), [&](Value i, ValueRange state) {
+      e.loop(from, to, *step, carried(op.getInitArgs()),
+             [&](Value i, ValueRange state) {
                scalars.map(op.getInductionVar(), i);
                bind(op.getRegionIterArgs(), state);
                result = block(*op.getBody());
                return carried(op.getBody()->getTerminator()->getOperands());
              });
+  stream.reset();
   bind(op.getResults(), last);
   return result;
 }
@@ -151,6 +160,7 @@ Values FragmentLowering::chooseAll(Value condition,
 LogicalResult FragmentLowering::ifBranch(scf::IfOp op) {
   LogicalResult result = success();
   auto side = [&](Block *which) {
+    skipTile(which == op.thenBlock() ? op.elseBlock() : op.thenBlock(), which);
     if (which && failed(block(*which)))
       result = failure();
     return which && op.getNumResults()

@@ -23,6 +23,7 @@
 #define ATTNC_TARGETS_CUDA_FRAGMENTLOWERING_H
 
 #include "targets/common/ProgramLowering.h"
+#include <optional>
 
 namespace attn {
 
@@ -150,6 +151,21 @@ private:
   Values accumulateOneByOne(ValueRange acc, const SharedRows &values,
                             bool careful);
 
+  /// The keys that a loop's steps read, one tile after the other: the first
+  /// tile is copied before the loop, and each next one while the step before it
+  /// multiplies its values.
+  struct KeyStream {
+    Value number;    ///< of the step: the loop's variable
+    LoadKeysOp load; ///< one of them: all load the same tile
+    llvm::SmallVector<mlir::Operation *> address; ///< what its place needs
+    Value last, step;                             ///< of the loop
+  };
+  std::optional<KeyStream> streamOf(mlir::scf::ForOp loop);
+  void copyAhead(const KeyStream &stream, Value number);
+  void copyNext();
+  void skipTile(mlir::Block *with, mlir::Block *without);
+  void copyKeys(LoadKeysOp op);
+
   /// What a tile of queries is.
   struct Queries {
     SharedRows rows;
@@ -170,6 +186,8 @@ private:
   llvm::DenseMap<Value, Values> counting; ///< by scores: bits, of pairs that
                                           ///< count; none: all
   Queries queries;
+  std::optional<KeyStream> stream; ///< of the loop at work
+  LoadKeysOp valuesAwaited;        ///< of the step at work
   llvm::DenseMap<Value, Keys> keyTiles;
   SharedRows queryRows, keyRows, valueRows, outRows;
   int64_t weightArea = 0, rowPositionArea = 0, flagArea = 0;

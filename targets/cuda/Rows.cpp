@@ -53,35 +53,6 @@ Values FragmentLowering::queryFragment(int64_t block) {
   return matrices(shared(chunkOffset(queryRows, row, chunk)), false);
 }
 
-void FragmentLowering::loadKeys(LoadKeysOp op) {
-  const Operand which = op.getSource().getDefiningOp<TensorOp>().getWhich();
-  const CallFields::Tensor tensor = loadOperand(which);
-  const bool isKeys = which == Operand::K;
-  const SharedRows &area = isKeys ? keyRows : valueRows;
-  Value count = scalar(op.getCount());
-  Value head = e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
-                     e.mul(scalar(op.getHead()), tensor.stride[1]));
-  // Nobody reads the tile before any more.
-  if (isKeys)
-    barrier();
-  if (op.getListed()) {
-    Value positions = tiles.lookup(op.getListed());
-    auto place = [&](Value r) {
-      // Rows beyond the last are not read; nor are their positions.
-      Value token = wide(positionAt(positions, e.min(r, e.sub(count, e.c(1)))));
-      return e.add(head, e.mul(token, tensor.stride[2]));
-    };
-    copyIn(area, plan.keys, {tensor, {}, {}, place, count});
-  } else {
-    Value step = op.getStep() ? scalar(op.getStep()) : e.c(1);
-    Value base = e.add(head, e.mul(scalar(op.getToken()), tensor.stride[2]));
-    copyIn(area, plan.keys,
-           {tensor, base, e.mul(tensor.stride[2], step), {}, count});
-  }
-  commitCopies();
-  keyTiles[op.getTile()] = {area, count};
-}
-
 LogicalResult FragmentLowering::fill(FillOp op) {
   const float value = op.getValue().convertToFloat();
   // Each thread holds a share of a sum, so a column may be 0 or nothing.

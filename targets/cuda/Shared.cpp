@@ -126,7 +126,6 @@ void FragmentLowering::copyElements(const SharedRows &to, int64_t rowCount,
                                     const GlobalRows &from) {
   const int64_t per = to.perChunk();
   Type memory = e.b.getIntegerType(to.elementBytes() * 8);
-  auto whole = VectorType::get({per}, memory);
   Value zero = arith::ConstantOp::create(e.b, e.b.getZeroAttr(memory));
   e.loop(
       this->wide(thread), e.c(rowCount * to.chunks), threads(),
@@ -137,7 +136,7 @@ void FragmentLowering::copyElements(const SharedRows &to, int64_t rowCount,
                            ? from.place(row)
                            : e.add(from.base, e.mul(row, from.rowStride));
         Value exists = e.less(row, from.count);
-        Value vector = arith::ConstantOp::create(e.b, e.b.getZeroAttr(whole));
+        Value words[4];
         for (int64_t i = 0; i < per; ++i) {
           Value column = e.add(e.mul(chunk, per), i);
           Value inside = both(exists, e.less(column, e.c(to.width)));
@@ -148,12 +147,24 @@ void FragmentLowering::copyElements(const SharedRows &to, int64_t rowCount,
                     e.at(from.tensor.base,
                          e.add(offset, e.mul(column, from.tensor.stride[3])),
                          memory);
-                return LLVM::LoadOp::create(e.b, memory, at, to.elementBytes());
+                return input(memory, at, to.elementBytes());
               },
               [&] { return zero; });
-          vector = vector::InsertOp::create(e.b, element, vector,
-                                            ArrayRef<int64_t>{i});
+          Value &word = words[i * 4 / per];
+          if (per == 4)
+            word = element;
+          else if (i % 2 == 0)
+            word = arith::ExtUIOp::create(e.b, e.i32, element);
+          else
+            word = arith::OrIOp::create(
+                e.b, word,
+                arith::ShLIOp::create(
+                    e.b, arith::ExtUIOp::create(e.b, e.i32, element), i32(16)));
         }
+        Value vector = LLVM::PoisonOp::create(e.b, VectorType::get({4}, e.i32));
+        for (int64_t i = 0; i < 4; ++i)
+          vector = vector::InsertOp::create(e.b, words[i], vector,
+                                            ArrayRef<int64_t>{i});
         LLVM::StoreOp::create(
             e.b, vector, shared(chunkOffset(to, narrow(row), narrow(chunk))),
             16);

@@ -88,8 +88,9 @@ void FragmentLowering::scores(ScoresOp op) {
     listedRows = rowPositions;
   const PairInfo pairs = pairInfo(op, listedKeys, listedRows);
   const Keys &keys = keyTiles.find(op.getK())->second;
-  waitForCopies(1); // all but those of the values
+  waitForCopies(0);
   barrier();
+  copyKeys(valuesAwaited);
   Values s = usesMma ? productsByMma(keys.rows) : products(keys.rows);
   for (Value &x : s)
     x = mulF(x, queries.scale);
@@ -104,17 +105,21 @@ void FragmentLowering::scores(ScoresOp op) {
   };
   const int64_t all = int64_t(s.size());
   if (hasRegions(pairs)) {
-    Value rows[2] = {rowPosition(pairs, wide(firstRow)),
-                     rowPosition(pairs, wide(addI(firstRow, 8)))};
+    // What does not exist is not looked up.
+    const bool looksUp = listedKeys || listedRows || readInputs(pairs);
+    auto rowAt = [&](Value r) {
+      return looksUp ? e.min(r, e.sub(pairs.rows, e.c(1))) : r;
+    };
+    Value rows[2] = {rowPosition(pairs, rowAt(wide(firstRow))),
+                     rowPosition(pairs, rowAt(wide(addI(firstRow, 8))))};
     Values bits(llvm::divideCeil(all, 32), i32(0));
     bool everyPair = true;
     for (int64_t i = 0; i < all; ++i) {
-      // (A position that does not exist is not looked up.)
-      Value column = listedKeys ? arith::MinSIOp::create(
-                                      e.b, columnOf(i),
-                                      arith::SubIOp::create(e.b, count, i32(1)))
-                                      .getResult()
-                                : columnOf(i);
+      Value column = looksUp ? arith::MinSIOp::create(
+                                   e.b, columnOf(i),
+                                   arith::SubIOp::create(e.b, count, i32(1)))
+                                   .getResult()
+                             : columnOf(i);
       const Judgement own =
           judge(pairs, s[i], rows[i % 4 / 2], keyPosition(pairs, wide(column)));
       s[i] = own.score;
@@ -169,12 +174,15 @@ void FragmentLowering::softmax(SoftmaxOp op) {
         arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, largest, max[r]);
     largest = e.select(isMore, largest, max[r]);
     // While a row has seen no key its maximum is -inf: subtract 0 instead, so
-    // that exp(-inf - (-inf)) never happens. As powers of two; decay takes the
-    // same rounded product that weights do, so that they stay in proportion.
+    // that exp(-inf - (-inf)) never happens.
     Value none = equalF(largest, -kInfinity);
-    Value base = mulF(e.select(none, e.f(0), largest), e.f(kLog2E));
-    Value negative = arith::NegFOp::create(e.b, base);
-    Value fade = exp2(addF(mulF(max[r], e.f(kLog2E)), negative));
+    Value base = e.select(none, e.f(0), largest);
+    // The difference first, which is exact where it is small: of large scores a
+    // product's rounding would be a factor of the weight.
+    auto weigh = [&](Value x) {
+      return exp2(mulF(arith::SubFOp::create(e.b, x, base), e.f(kLog2E)));
+    };
+    Value fade = weigh(max[r]);
     // Nothing new changes nothing, even where the maximum is a sink that is
     // infinite or NaN.
     Value same =
@@ -183,7 +191,7 @@ void FragmentLowering::softmax(SoftmaxOp op) {
     Value share = mulF(sum[r], fade);
     for (auto [i, x] : llvm::enumerate(s))
       if (isOfRow(i)) {
-        weights[i] = exp2(fmaF(x, e.f(kLog2E), negative));
+        weights[i] = weigh(x);
         share = addF(share, weights[i]);
       }
     newMax.push_back(largest);
@@ -308,8 +316,8 @@ void FragmentLowering::accumulate(AccumulateOp op) {
   if (oneByOne)
     storeWeights(weights, bits);
   barrier();
+  copyNext();
 
-  const Values before = acc;
   for (auto [i, x] : llvm::enumerate(acc))
     x = mulF(x, decay[i % 4 / 2]);
   // A decay of zero forgets what was summed, even where huge values of keys

@@ -122,17 +122,17 @@ private:
   }
 
   /// The relocation that stores a 64-bit address, on whatever machine: it is
-  /// the one that sets a description's pointer to its code. Descriptions are
+  /// the one that sets a description's pointer to its name. Descriptions are
   /// made of no other kind; code and its tables are.
   uint32_t addressRelocation(const Elf64_Sym &description) const {
-    const uint64_t at = description.st_value + offsetof(attn_kernel, run);
+    const uint64_t at = description.st_value + offsetof(attn_kernel, variant);
     std::optional<uint32_t> type;
     forEachRelocation([&](size_t section, const Elf64_Rela &entry) {
       if (section == description.st_shndx && entry.r_offset == at)
         type = ELF64_R_TYPE(entry.r_info);
     });
     if (!type)
-      throw std::runtime_error("the description has no pointer to its code");
+      throw std::runtime_error("the description has no pointer to its name");
     return *type;
   }
 
