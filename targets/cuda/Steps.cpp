@@ -199,8 +199,8 @@ void FragmentLowering::softmax(SoftmaxOp op) {
     decay.push_back(fade);
   }
   fragments[op.getWeights()] = weights;
-  fragments[op.getNewMax()] = newMax;
-  fragments[op.getNewSum()] = newSum;
+  setColumn(op.getNewMax(), newMax);
+  setColumn(op.getNewSum(), newSum);
   fragments[op.getDecay()] = decay;
 }
 
