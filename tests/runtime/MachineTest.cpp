@@ -47,9 +47,9 @@ std::string level(const attn_x86_cpuid &raw, uint64_t xcr0) {
         return false;
     return true;
   };
-  if (all({"avx512f", "avx512bw", "avx512dq", "avx512vl"}))
+  if (all({"avx512f", "avx512bw", "avx512dq", "avx512vl", "f16c"}))
     return "avx512";
-  if (all({"avx2", "fma"}))
+  if (all({"avx2", "fma", "f16c"}))
     return "avx2";
   return have.count("sse2") ? "baseline" : "none";
 }
@@ -88,6 +88,12 @@ TEST(Machine, ChoosesByFeaturesAndState) {
   // What implies FMA is gone with it.
   noFma.leaf7_ebx |= kF;
   EXPECT_EQ(names(noFma, 0xe7).count("avx512f"), 0u);
+
+  attn_x86_cpuid noF16c = avx512;
+  noF16c.leaf1_ecx &= ~kF16c;
+  EXPECT_EQ(level(noF16c, 0xe7), "baseline");
+  EXPECT_EQ(names(noF16c, 0xe7).count("avx2"), 1u);
+  EXPECT_EQ(names(noF16c, 0xe7).count("avx512f"), 0u); // implied
 
   attn_x86_cpuid old = {};
   old.leaf1_edx = 1u << 26;
