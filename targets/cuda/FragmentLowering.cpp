@@ -40,7 +40,7 @@ LogicalResult FragmentLowering::run() {
   firstRow = addI(mulI(warp, 16), group);
   loadCall(entry->getArgument(0));
 
-  // Areas of the steps. A mask that rules out every key leaves no step.
+  // Areas of the steps; there are none where no row may see any key.
   Type q, kv, out;
   kernel.walk([&](LoadRowsOp op) { q = storage(op.getSource()); });
   kernel.walk([&](LoadKeysOp op) { kv = storage(op.getSource()); });
