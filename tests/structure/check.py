@@ -105,10 +105,11 @@ def variant_words(tree):
         if not name.startswith("targets/cuda/"):
             continue
         for number, line in tree.lines(name):
-            for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", line):
-                for part in [word] + PARTS.findall(word):
-                    if VARIANT_WORDS.fullmatch(part.lower()):
-                        yield name, number, f"names a variant: {part}"
+            words = re.findall(r"[A-Za-z][A-Za-z0-9]*", line)
+            parts = {part for word in words for part in [word] + PARTS.findall(word)}
+            for part in sorted(parts):
+                if VARIANT_WORDS.fullmatch(part.lower()):
+                    yield name, number, f"names a variant: {part}"
 
 
 # --- Folders meet only at seams ----------------------------------------------
