@@ -101,6 +101,10 @@ private:
   TileType tile(int64_t rows, int64_t cols) {
     return TileType::get(b.getContext(), rows, cols, b.getF32Type());
   }
+  /// Of K or V: elements as they are stored.
+  TileType tileOfKeys(int64_t cols) {
+    return TileType::get(b.getContext(), plan.keys, cols, op.getKvType());
+  }
   Value operand(Operand which) {
     mlir::Type stored = which == Operand::Q   ? op.getQType()
                         : which == Operand::O ? op.getOutType()
@@ -177,7 +181,7 @@ SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
   // Rows are their class apart whatever their keys are; listed keys are not.
   Value stepBy = keys.listed ? Value() : dilation;
   auto load = [&](int64_t width, Value from) {
-    return LoadKeysOp::create(b, tile(plan.keys, width), from, batch, kvHead,
+    return LoadKeysOp::create(b, tileOfKeys(width), from, batch, kvHead,
                               keys.key, keys.count, stepBy, keys.listed);
   };
   Value k = load(op.getQkDim(), kOperand);

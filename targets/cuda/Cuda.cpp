@@ -13,8 +13,10 @@
 #include "targets/cuda/Assembler.h"
 #include "targets/cuda/FragmentLowering.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include <mutex>
 
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
@@ -127,12 +129,22 @@ LogicalResult CudaTarget::lowerToLLVM(ModuleOp module) const {
   return success();
 }
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-CudaTarget::createTargetMachine() const {
+static void initialize() {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
+  // Pointers into shared memory take one register. LLVM has no other way to say
+  // so than this option, which only this code generator reads.
+  auto &options = llvm::cl::getRegisteredOptions();
+  if (auto found = options.find("nvptx-short-ptr"); found != options.end())
+    found->second->addOccurrence(0, "nvptx-short-ptr", "true");
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+CudaTarget::createTargetMachine() const {
+  static std::once_flag once;
+  std::call_once(once, initialize);
   llvm::Triple triple("nvptx64-nvidia-cuda");
   std::string error;
   const llvm::Target *target =
@@ -141,8 +153,6 @@ CudaTarget::createTargetMachine() const {
     return llvm::createStringError(llvm::inconvertibleErrorCode(), error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  // Pointers into shared memory take one register.
-  options.MCOptions.ABIName = "shortptr";
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, d.architecture, d.version, options, std::nullopt, std::nullopt,
       llvm::CodeGenOptLevel::Default));

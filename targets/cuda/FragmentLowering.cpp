@@ -40,7 +40,7 @@ LogicalResult FragmentLowering::run() {
   firstRow = addI(mulI(warp, 16), group);
   loadCall(entry->getArgument(0));
 
-  // Areas of the steps. A mask that rules out every key leaves no step.
+  // Areas of the steps; there are none where no row may see any key.
   Type q, kv, out;
   kernel.walk([&](LoadRowsOp op) { q = storage(op.getSource()); });
   kernel.walk([&](LoadKeysOp op) { kv = storage(op.getSource()); });
@@ -84,10 +84,16 @@ Type FragmentLowering::storage(Value tensor) {
   return cast<TensorType>(tensor.getType()).getElementType();
 }
 
-/// How many values of a tile a thread holds.
+/// How many values of a tile a thread holds. (An accumulator of one column has
+/// the type of a column of rows: both then take the same room.)
 int64_t FragmentLowering::valuesOf(Type type) const {
   const int64_t columns = cast<TileType>(type).getCols();
-  return columns == 1 ? 2 : llvm::alignTo(columns, 16) / 8 * 4;
+  return columns == 1 && valueDim > 1 ? 2 : llvm::alignTo(columns, 16) / 8 * 4;
+}
+
+void FragmentLowering::setColumn(Value tile, Values ofRows) {
+  ofRows.resize(valuesOf(tile.getType()), ofRows.back());
+  fragments[tile] = std::move(ofRows);
 }
 
 Values FragmentLowering::carried(ValueRange tiles) {

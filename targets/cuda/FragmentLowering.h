@@ -67,6 +67,8 @@ private:
   Values carried(ValueRange tiles);
   void bind(ValueRange tiles, ValueRange values);
   int64_t valuesOf(mlir::Type tile) const;
+  /// Values of rows g and g + 8, and of nothing else.
+  void setColumn(Value tile, Values ofRows);
   int64_t warps() const { return plan.rows / 16; }
   static mlir::Type storage(Value tensor);
   int64_t allocate(int64_t bytes);

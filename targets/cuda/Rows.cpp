@@ -74,8 +74,8 @@ void FragmentLowering::sink(SinkOp op) {
     max.push_back(logit);
     sum.push_back(e.select(both(isFirst, present), e.f(1), e.f(0)));
   }
-  fragments[op.getMax()] = max;
-  fragments[op.getSum()] = sum;
+  setColumn(op.getMax(), max);
+  setColumn(op.getSum(), sum);
 }
 
 void FragmentLowering::finish(FinishOp op) {

@@ -199,8 +199,8 @@ void FragmentLowering::softmax(SoftmaxOp op) {
     decay.push_back(fade);
   }
   fragments[op.getWeights()] = weights;
-  fragments[op.getNewMax()] = newMax;
-  fragments[op.getNewSum()] = newSum;
+  setColumn(op.getNewMax(), newMax);
+  setColumn(op.getNewSum(), newSum);
   fragments[op.getDecay()] = decay;
 }
 
@@ -318,22 +318,25 @@ void FragmentLowering::accumulate(AccumulateOp op) {
   barrier();
   copyNext();
 
-  for (auto [i, x] : llvm::enumerate(acc))
-    x = mulF(x, decay[i % 4 / 2]);
-  // A decay of zero forgets what was summed, even where huge values of keys
-  // that now weigh nothing have overflown it: infinity times zero is not zero.
-  Value forgets =
-      arith::OrIOp::create(e.b, equalF(decay[0], 0), equalF(decay[1], 0));
-  const Values faded = acc;
+  // Mostly no maximum changes, and nothing fades. A decay of zero forgets what
+  // was summed, even where huge values of keys that now weigh nothing have
+  // overflown it: infinity times zero is not zero.
+  auto isOther = [&](Value x) -> Value {
+    return arith::CmpFOp::create(e.b, arith::CmpFPredicate::UNE, x, e.f(1));
+  };
+  const Values before = acc;
   acc = chooseAll(
-      forgets,
+      arith::OrIOp::create(e.b, isOther(decay[0]), isOther(decay[1])),
       [&] {
-        Values clean;
-        for (auto [i, x] : llvm::enumerate(faded))
-          clean.push_back(e.select(equalF(decay[i % 4 / 2], 0), e.f(0), x));
-        return clean;
+        Values faded, forgets;
+        for (Value x : decay)
+          forgets.push_back(equalF(x, 0));
+        for (auto [i, x] : llvm::enumerate(before))
+          faded.push_back(
+              e.select(forgets[i % 4 / 2], e.f(0), mulF(x, decay[i % 4 / 2])));
+        return faded;
       },
-      [&] { return faded; });
+      [&] { return before; });
 
   auto plain = [&] {
     return oneByOne ? accumulateOneByOne(acc, values, false)

@@ -52,7 +52,7 @@ Spec makeSpec(const std::string &name) {
   return spec;
 }
 
-const KernelFacts kFacts = {3, 5, 7, 4096, false, {}};
+const KernelFacts kFacts = {3, 5, 7, 4096, false, {}, 0, 0};
 
 /// Each item i stores {factor * i, constant table entry} in O[i].
 std::string kernelText(int factor) {

@@ -240,7 +240,7 @@ TEST_P(Storage, EmptyRowsAreZero) {
 
 TEST_P(Storage, NothingIsReadPastTheEnds) {
   for (const char *type : {"f16", "bf16"})
-    for (int64_t dim : {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33})
+    for (int64_t dim : {1, 3, 7, 8, 9, 16, 17, 33})
       for (int64_t heads : {1, 3}) {
         Spec spec = stored(type, type, type, heads, dim, "mask = causal");
         Properties kernel = kernelOf(spec);
@@ -281,31 +281,37 @@ ATTN_FOR_EACH_TARGET(Storage);
 
 TEST(Objects, CallNothing) {
   for (const std::string &target : allTargets())
-    for (const char *q : kTypes)
-      for (const char *kv : kTypes)
-        for (const char *out : kTypes) {
-          Spec spec = variant(
-              "x: f16[heads, keys], y: bf16[queries]", 2, 1, 67,
-              fmt::format("type = {{ q = {}, kv = {}, out = {} }} score = s + "
-                          "x[h, k] * y[q] mask = causal",
-                          q, kv, out));
-          const Code code = objectFor(spec, target);
-          auto object = llvm::object::ObjectFile::createObjectFile(
-              llvm::MemoryBufferRef(code.object, "object"));
-          ASSERT_TRUE(bool(object)) << llvm::toString(object.takeError());
-          int symbols = 0;
-          for (const llvm::object::SymbolRef &symbol : (*object)->symbols()) {
-            ++symbols;
-            auto flags = symbol.getFlags();
-            ASSERT_TRUE(bool(flags)) << llvm::toString(flags.takeError());
-            auto name = symbol.getName();
-            ASSERT_TRUE(bool(name)) << llvm::toString(name.takeError());
-            EXPECT_FALSE(*flags & llvm::object::SymbolRef::SF_Undefined)
-                << target << ": " << name->str() << "\n"
-                << print(spec);
-          }
-          EXPECT_GT(symbols, 0);
-        }
+    for (size_t n = 0; n < 9; ++n) {
+      // Every pair of types of two tensors is among them.
+      const Spec spec = variant(
+          "x: f16[heads, keys], y: bf16[queries]", 2, 1, 67,
+          fmt::format("type = {{ q = {}, kv = {}, out = {} }} score = s + "
+                      "x[h, k] * y[q] mask = causal",
+                      kTypes[n % 3], kTypes[n / 3], kTypes[(n + n / 3) % 3]));
+      const Code code = objectFor(spec, target);
+      auto object = llvm::object::ObjectFile::createObjectFile(
+          llvm::MemoryBufferRef(code.object, "object"));
+      ASSERT_TRUE(bool(object)) << llvm::toString(object.takeError());
+      int symbols = 0;
+      for (const llvm::object::SymbolRef &symbol : (*object)->symbols()) {
+        ++symbols;
+        auto flags = symbol.getFlags();
+        ASSERT_TRUE(bool(flags)) << llvm::toString(flags.takeError());
+        auto name = symbol.getName();
+        ASSERT_TRUE(bool(name)) << llvm::toString(name.takeError());
+        EXPECT_FALSE(*flags & llvm::object::SymbolRef::SF_Undefined)
+            << target << ": " << name->str() << "\n"
+            << print(spec);
+      }
+      EXPECT_GT(symbols, 0);
+    }
+}
+
+/// Whether a number lies between two of a type.
+bool isTie(float x, Type type) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  return std::isfinite(x) && encode(std::nextafter(x, infinity), type) !=
+                                 encode(std::nextafter(x, -infinity), type);
 }
 
 /// Numbers in and out, and main loops, through an emulator.
@@ -316,13 +322,13 @@ void checkEmulated(const std::string &target) {
     Spec widened = stored("f32", type, "f32", 1, kWidth);
     Spec narrowed = stored("f32", "f32", type, 1, kWidth);
     narrowed.name = "narrowed";
-    // A machine is emulated slowly: some of those between all neighbours. What
-    // emulates AVX-512 rounds ties up that CPUs round to an even subnormal.
+    // A machine is emulated slowly: some of those between all neighbours.
+    // What emulates AVX-512 rounds ties of f16 up, where CPUs take the even.
+    const bool noTies = target == "x86-avx512" && narrowed.outType == Type::F16;
     std::vector<float> some, all = turningPoints(narrowed.outType);
     for (size_t n = 0; n < all.size(); ++n)
       if ((n % 13 == 0 || n + 48 > all.size()) &&
-          (target != "x86-avx512" || narrowed.outType != Type::F16 ||
-           !(std::fabs(all[n]) < 0x1p-14F)))
+          !(noTies && isTie(all[n], narrowed.outType)))
         some.push_back(all[n]);
     for (Spec *spec : {&widened, &narrowed})
       spec->name += type;

@@ -90,6 +90,28 @@ def machine_words(tree):
                 yield name, number, f"names a machine: {word}"
 
 
+# Of what a variant is made of, which a target in fragments learns from the tile
+# program alone. (Masks are not said otherwise in the field; "global memory" is.)
+VARIANT_WORDS = re.compile(
+    r"mask(s|ed)?|dilat\w*|globals|causal|sliding|windows?|neighborhoods?|alibi|"
+    r"documents?|softcap|prefix"
+)
+
+
+@rule
+def variant_words(tree):
+    """targets/cuda/ names no variant."""
+    for name in tree.under("targets"):
+        if not name.startswith("targets/cuda/"):
+            continue
+        for number, line in tree.lines(name):
+            words = re.findall(r"[A-Za-z][A-Za-z0-9]*", line)
+            parts = {part for word in words for part in [word] + PARTS.findall(word)}
+            for part in sorted(parts):
+                if VARIANT_WORDS.fullmatch(part.lower()):
+                    yield name, number, f"names a variant: {part}"
+
+
 # --- Folders meet only at seams ----------------------------------------------
 
 SEAMS = {"dsl/Spec.h", "compiler/Plan.h", "compiler/Target.h", "runtime/attn_abi.h",

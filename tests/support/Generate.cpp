@@ -106,8 +106,6 @@ std::string randomVariant(Choices &choices, const Features &features,
                         randomSize(choices, features.maxDim));
   else
     text += fmt::format("  head_dim = {}\n", qk);
-  if (features.types && choices.chance(60))
-    text += fmt::format("  type = {}\n", randomTypes(choices));
   ListWriter lists(choices, heads, kvHeads);
   ParamWriter params(choices);
   if (features.parameters && choices.chance(10))
@@ -127,6 +125,8 @@ std::string randomVariant(Choices &choices, const Features &features,
     rest += fmt::format("  sink = {}\n", params.sink());
   if (features.bothAlignments && choices.chance(25))
     rest += "  align = top_left\n";
+  if (features.types && choices.chance(60))
+    rest += fmt::format("  type = {}\n", randomTypes(choices));
   return fmt::format("attention {}{} {{\n{}{}{}}}\n", name, params.text(), text,
                      lists.text(), rest);
 }

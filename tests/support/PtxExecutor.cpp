@@ -53,6 +53,8 @@ private:
             {region.data, region.size, region.isOutput, region.name});
       for (auto [first, last] :
            pieces(workItems(*kernel, job.call), job.order)) {
+        if (first == last)
+          continue;
         launch.grid.x = static_cast<uint32_t>(last - first);
         launch.order = job.order == Order::Reversed ? ptx::Order::Reverse
                                                     : ptx::Order::Forward;

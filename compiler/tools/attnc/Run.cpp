@@ -29,6 +29,7 @@ struct Options : TextOptions {
   std::string q, k, v, qLens, kvLens, out, lse;
   std::string target = "host";
   std::string layout = "bhtd";
+  std::string type;
   ParamOptions params;
   size_t threads = 0;
 };
@@ -44,6 +45,21 @@ void requireBundle(int status, const attn_error &error,
 
 const char *npyType(int32_t type) {
   return type == ATTN_F32 ? "f4" : type == ATTN_F16 ? "f2" : "u2";
+}
+
+const char *typeName(int32_t type) {
+  return type == ATTN_F32 ? "f32" : type == ATTN_F16 ? "f16" : "bf16";
+}
+
+/// --type says what arrays hold; what they must hold the variant says.
+void requireType(const std::string &given, const attn_kernel &kernel) {
+  const std::string q = typeName(kernel.q_type), kv = typeName(kernel.kv_type),
+                    out = typeName(kernel.out_type);
+  if (!given.empty() && given != q && given != kv && given != out)
+    throw Failure(
+        fmt::format("--type {}: q of '{}' is {}, k and v are {}, its output is "
+                    "{}",
+                    given, kernel.variant, q, kv, out));
 }
 
 void readTensor(Tensor &tensor, const std::string &name,
@@ -226,6 +242,7 @@ int runVariant(const Options &options) {
   else
     compileText(source, options, std::move(bytes));
   const attn_kernel &kernel = *source.kernel;
+  requireType(options.type, kernel);
 
   Tensor q, k, v, o, lse, qLens, kvLens;
   readTensor(q, "q", options.q, kernel.q_type);
@@ -296,6 +313,10 @@ Action addRun(CLI::App &command) {
   command.add_option("--target", options->target);
   command.add_option("--threads", options->threads, "0: one for each CPU")
       ->check(CLI::Range(size_t(0), size_t(ATTN_MAX_THREADS)));
+  command
+      .add_option("--type", options->type,
+                  "what arrays hold; NumPy has no bf16, which is stored as u2")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   command.add_option("--layout", options->layout,
                      "bhtd ([batch, heads, tokens, width]) or bthd");
   return [options] { return runVariant(*options); };
