@@ -188,12 +188,12 @@ static int open_device(int index, attn_device **device, attn_error *error) {
 
 /* The compute capability that a feature word names, or 0. */
 static int parse_feature(const char *feature, size_t length) {
-  size_t prefix = sizeof FEATURE - 1;
-  if (length <= prefix || length > prefix + 4 ||
-      memcmp(feature, FEATURE, prefix) != 0)
+  size_t start = sizeof FEATURE - 1;
+  if (length <= start || length > start + 4 ||
+      memcmp(feature, FEATURE, start) != 0)
     return 0;
   int capability = 0;
-  for (size_t i = prefix; i < length; ++i) {
+  for (size_t i = start; i < length; ++i) {
     if (feature[i] < '0' || feature[i] > '9')
       return 0;
     capability = 10 * capability + (feature[i] - '0');
