@@ -70,6 +70,16 @@ class Device(support.Case):
         self.refuse("run", "d.so", *inputs, "--target", "cuda-sm90",
                     says=["was not compiled for target 'cuda-sm90'", "cuda-sm80"])
 
+    def test_check_takes_a_device_where_it_is_told_to(self):
+        self.write("f.attn", TOKENS)
+        command = ["check", "f.attn", "--target", "cuda-sm80", "--cases", 6]
+        said = self.succeed(*command, env={**FAKE, "ATTN_CHECK_ON_DEVICE": "1"})
+        self.assertRegex(said.out, r"\(device\).* 6 cases, 0 wrong")
+        self.assertIn("(PTX interpreter)", self.succeed(*command, env=FAKE).out)
+        said = self.attnc(*command, env={**NONE, "ATTN_CHECK_ON_DEVICE": "1"})
+        self.assertEqual(said.code, 1)
+        self.assertIn("there is no CUDA driver here", said.out)
+
     def test_refusals(self):
         self.write("c.attn", CAUSAL)
         inputs = self.tensors((1, 2, 5, 16), (1, 2, 8, 16), (1, 2, 7, 16))

@@ -62,8 +62,9 @@ TEST(Driver, IsLookedForAgain) {
                       std::string second = find("cuda-sm80");
                       return first + "\n" + second;
                     }),
-            "ATTN_DEVICE_FAILED cuInit fails: an unknown error (999), without "
-            "a description\nATTN_OK ");
+            "ATTN_NO_DEVICE there is a CUDA driver, '" FAKE_DRIVER
+            "', but it does not start: cuInit fails: an unknown error (999), "
+            "without a description\nATTN_OK ");
 }
 
 TEST(Driver, TooOldADevice) {

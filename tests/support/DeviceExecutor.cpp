@@ -38,15 +38,6 @@ public:
       std::memcpy(bytes.data() + start, region.data, region.size);
     places.push_back({region, start});
   }
-  /// Memory of a job that no region names, such as what stands for an array
-  /// without elements.
-  void addIfUnknown(const void *data, size_t size) {
-    if (data != nullptr && find(data) == nullptr) {
-      // (Inputs are only read.)
-      auto *first = static_cast<std::byte *>(const_cast<void *>(data));
-      add({"an array without elements", first, size, Placement::Start, false});
-    }
-  }
   /// Where memory of the job is on the device.
   template <typename T> T *moved(T *pointer, std::byte *device) const {
     if (pointer == nullptr)
@@ -156,10 +147,8 @@ private:
     Block block;
     for (const Region &region : job.regions)
       block.add(region);
-    for (int32_t n = 0; call.params && n < kernel->n_params; ++n) {
-      block.addIfUnknown(call.params[n].data, 1);
-      block.addIfUnknown(call.params[n].blocks, 2 * sizeof(int32_t));
-    }
+    for (const Region &region : standIns(*kernel, call))
+      block.add(region);
     block.add({"the call", reinterpret_cast<std::byte *>(&call), sizeof call,
                Placement::Start, false});
     const attn_device_kind &kind = *device->kind;
