@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Compiler.h"
-#include "tests/cuda/DeviceSupport.h"
+#include "tests/cuda/DeviceTest.h"
 #include "tests/kernels/KernelTest.h"
 
 namespace attn::test {
@@ -21,27 +21,14 @@ const attn_kernel *kernelFor(const Spec &spec, const std::string &target) {
   return kernel;
 }
 
-/// Every test leaves the driver as it was.
-class OnDevice : public testing::Test {
+class OnDevice : public DeviceTest {
 protected:
-  void SetUp() override {
-    driver.setDevices({90, 80, 75});
-    before = driver.liveAllocations();
-  }
-  void TearDown() override {
-    EXPECT_EQ(driver.liveAllocations(), before);
-    EXPECT_EQ(driver.contextDepth(), 0U);
-  }
-
   void expectRight(const Case &c, const std::string &target = kTarget) {
     DeviceCall call(c, kernelFor(c.spec, target));
     ASSERT_EQ(call.run(), ATTN_OK)
         << call.error.text << driver.kernelError() << describe(c);
     EXPECT_EQ(call.judge(), "") << describe(c);
   }
-
-  FakeDriver &driver = fakeDriver();
-  size_t before = 0;
 };
 
 TEST_F(OnDevice, PrefillAndDecode) {
