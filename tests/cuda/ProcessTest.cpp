@@ -1,6 +1,4 @@
-//===- tests/cuda/ProcessTest.cpp - What is there at all
-//-------------------===//
-//
+//===- tests/cuda/ProcessTest.cpp - What is there at all ------------------===//
 //
 // Part of attnc. Apache-2.0.
 //
