@@ -97,8 +97,8 @@ TEST_F(OnDevice, ParametersAreCopiedAsTheyAre) {
 }
 
 TEST_F(OnDevice, GlobalTokensAndSinks) {
-  Spec spec = variant("g: tokens, sinks: f32[heads]", 2, 1, 16,
-                      "mask = window(4) || global(g) sink = sinks[h]");
+  Spec spec = variant("far: tokens, sinks: f32[heads]", 2, 1, 16,
+                      "mask = window(4) || global(far) sink = sinks[h]");
   Case c = caseOf(spec, 2, 50, 50);
   c.params = {argument({2, 3}, {0, 17, -1, 49, 3, 3}),
               argument({2}, {0.5, -1})};

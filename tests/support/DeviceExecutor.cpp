@@ -81,13 +81,15 @@ private:
   };
   const Place *find(const void *pointer) const {
     auto at = reinterpret_cast<uintptr_t>(pointer);
+    const Place *ends = nullptr;
     for (const Place &place : places) {
-      auto first = reinterpret_cast<uintptr_t>(place.region.data);
-      // (An empty region is where a pointer to nothing points.)
-      if (at >= first && at - first < std::max<size_t>(place.region.size, 1))
+      uintptr_t offset = at - reinterpret_cast<uintptr_t>(place.region.data);
+      if (offset < place.region.size)
         return &place;
+      if (offset == place.region.size)
+        ends = &place;
     }
-    return nullptr;
+    return ends; // where an array without elements may begin
   }
   std::string nearest(size_t offset) const {
     std::string name = "the first";
@@ -106,6 +108,7 @@ public:
     std::vector<std::string> outcomes;
     outcomes.reserve(jobs.size());
     for (const Job &job : jobs) {
+      open(job); // without a device nothing can be said of any job
       try {
         outcomes.push_back(runOne(job));
       } catch (const std::runtime_error &error) {
@@ -123,12 +126,16 @@ public:
   }
 
 private:
+  void open(const Job &job) {
+    const attn_kernel *kernel = job.code.descriptor();
+    if (device || !kernel || !kernel->device)
+      return;
+    DLDevice place{};
+    require(attn_device_find(kernel, &place, &error), error);
+    require(attn_device_open(place, &device, &error), error);
+  }
+
   void *load(const attn_kernel *kernel) {
-    if (!device) {
-      DLDevice place{};
-      require(attn_device_find(kernel, &place, &error), error);
-      require(attn_device_open(place, &device, &error), error);
-    }
     auto found = loaded.find(kernel);
     if (found == loaded.end()) {
       void *code = nullptr;

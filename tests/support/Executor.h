@@ -67,7 +67,8 @@ std::unique_ptr<Executor> makePtxExecutor();
 inline constexpr const char *kPtxInterpreter = "PTX interpreter";
 
 /// Runs the code of a device on the first one that can, each job in memory of
-/// its own between canaries.
+/// its own between canaries. `run` throws std::runtime_error where there is no
+/// such device.
 std::unique_ptr<Executor> makeDeviceExecutor();
 
 /// The number of work items of a call, as attn_abi.h defines it.
