@@ -151,7 +151,8 @@ CompileResult compile(const Spec &spec, const std::string &stage,
   else if (stage == "asm" || (stage == info.assemblyName && !stage.empty()))
     code(CodeKind::Assembly);
   else if (stage == "obj")
-    code(CodeKind::Object);
+    code(options.assembled || !target->isDevice() ? CodeKind::Object
+                                                  : CodeKind::Unassembled);
   else if (stage == info.binaryName && !stage.empty())
     code(CodeKind::Binary);
   else
