@@ -72,7 +72,8 @@ std::vector<Diagnostic> compileObject(const std::vector<Spec> &specs,
 
 /// Compiles in memory and returns a kernel that lives as long as the process.
 /// Each distinct (spec, options) is compiled once however many threads ask.
-/// nullptr with diagnostics on failure.
+/// nullptr with diagnostics on failure. A kernel of a device has its code for
+/// the device's driver; nothing is asked of the driver here.
 const attn_kernel *jit(const Spec &spec, const CompileOptions &options,
                        std::vector<Diagnostic> &diagnostics);
 

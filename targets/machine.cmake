@@ -10,3 +10,9 @@ if(NOT DEFINED CACHE{ATTN_MACHINE_SOURCES})
   endif()
   set(ATTN_MACHINE_SOURCES ${CMAKE_CURRENT_LIST_DIR}/${machine}/Machine.c)
 endif()
+
+# ATTN_DEVICE_SOURCES: what the runtime needs of devices beside the CPU. It finds
+# their drivers when a program asks for one.
+set(ATTN_DEVICE_SOURCES
+  ${CMAKE_CURRENT_LIST_DIR}/Devices.c
+  ${CMAKE_CURRENT_LIST_DIR}/cuda/Device.c)

@@ -77,7 +77,7 @@ class Run(support.Case):
         ran = 0
         for line in self.succeed("targets").out.splitlines():
             name = line.split()[0]
-            if "runs here" in line:
+            if "runs here" in line or "interpreter" in line:
                 self.succeed("run", "causal.attn", *inputs, "--target", name,
                              "--out", "o.npy")
                 self.close(self.load("o.npy")[1], out)

@@ -66,6 +66,10 @@ std::unique_ptr<Executor> makeNativeExecutor();
 std::unique_ptr<Executor> makePtxExecutor();
 inline constexpr const char *kPtxInterpreter = "PTX interpreter";
 
+/// Runs the code of a device on the first one that can, each job in memory of
+/// its own between canaries.
+std::unique_ptr<Executor> makeDeviceExecutor();
+
 /// The number of work items of a call, as attn_abi.h defines it.
 int64_t workItems(const attn_kernel &kernel, const attn_call &call);
 

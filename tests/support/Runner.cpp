@@ -8,6 +8,7 @@
 #include "compiler/Target.h"
 #include "tests/support/Emulated.h"
 #include "tests/support/Properties.h"
+#include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
 #include <utility>
@@ -86,6 +87,12 @@ private:
 
 } // namespace
 
+/// Devices are asked for by the environment, since an interpreter checks more.
+static bool wantsDevice() {
+  const char *wanted = std::getenv("ATTN_CHECK_ON_DEVICE");
+  return wanted != nullptr && *wanted != '\0';
+}
+
 static bool isDevice(const std::string &target) {
   const Target *found = findTarget(target);
   return found && found->isDevice();
@@ -107,8 +114,10 @@ std::unique_ptr<Runner> Runner::forTarget(const std::string &target,
     runner = std::make_unique<NativeRunner>();
     runner->through = "native";
   } else if (isDevice(found->name)) {
-    runner = std::make_unique<EmulatedRunner>(makePtxExecutor());
-    runner->through = kPtxInterpreter;
+    bool real = wantsDevice();
+    runner = std::make_unique<EmulatedRunner>(real ? makeDeviceExecutor()
+                                                   : makePtxExecutor());
+    runner->through = real ? "device" : kPtxInterpreter;
   } else {
     Emulator emulator = emulatorFor(found->name);
     if (emulator.command.empty()) {

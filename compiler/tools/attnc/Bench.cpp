@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/Calibrate.h"
 #include "compiler/Explain.h"
+#include "compiler/Target.h"
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
@@ -137,6 +138,17 @@ Work workOf(const Spec &spec, const CompileOptions &options,
   return work;
 }
 
+/// What is compared with the kernel, loops of multiply-adds and reads, is there
+/// for CPUs.
+void requireCpu(const std::string &target) {
+  const Target *found = findTarget(target);
+  if (found && found->isDevice())
+    throw Failure(fmt::format("--target {}: its kernels run on a device, and "
+                              "bench measures those that run on this CPU; "
+                              "tests/device/run.sh measures devices",
+                              target));
+}
+
 int benchVariant(const Options &options) {
   const Text text = options.read();
   const Spec &spec = text.spec();
@@ -146,6 +158,7 @@ int benchVariant(const Options &options) {
   std::vector<Diagnostic> diagnostics;
   const std::string target = resolveTarget(options.target, diagnostics);
   text.require(diagnostics);
+  requireCpu(target);
   const auto start = std::chrono::steady_clock::now();
   const attn_kernel *kernel = jit(spec, {target, options.plan}, diagnostics);
   const double compileSeconds =
