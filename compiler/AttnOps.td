@@ -362,6 +362,7 @@ def Attn_LoadKeysOp : Attn_Op<"load_keys", [Pure, AttrSizedOperandSegments]> {
   let description = [{
     Tokens from `count` on do not exist: no op may look at them. With `step` the
     tokens are that far apart; with `listed` they are at those positions.
+    Elements are as they are stored; what reads the tile takes them as f32.
   }];
   let assemblyFormat = [{
     $source `[` $batch `,` $head `,` $token `]` `count` $count

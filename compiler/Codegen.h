@@ -15,23 +15,35 @@
 #include "compiler/Target.h"
 #include "dsl/Spec.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
 #include <string>
 #include <vector>
 
 namespace attn {
 
 enum class CodeKind : uint8_t {
-  LLVM,     ///< text of the optimised LLVM IR
-  Assembly, ///< text
-  Object,   ///< bytes of an ELF object
+  LLVM,        ///< text of the optimised LLVM IR
+  Assembly,    ///< text
+  Object,      ///< bytes of an ELF object
+  Unassembled, ///< the same, with a device's text alone
+  Binary,      ///< what a device's assembler makes of the assembly
+};
+
+/// The code of a kernel for a device.
+struct DeviceCode {
+  std::string entry;  ///< name of its function
+  std::string text;   ///< for the device's driver
+  std::string binary; ///< for just this device; may be empty
 };
 
 /// Names `module`'s `attn_kernel_run` after the variant, makes every other
 /// definition local and adds the exported descriptor `kernelSymbol(...)`.
 /// Appends a diagnostic and returns false if the module is not as promised.
+/// With `device` the module may be empty.
 bool addDescriptor(llvm::Module &module, const Spec &spec,
                    const TargetInfo &target, const KernelFacts &facts,
-                   std::vector<Diagnostic> &diagnostics);
+                   std::vector<Diagnostic> &diagnostics,
+                   const DeviceCode *device = nullptr);
 
 /// Optimises `module` and emits it for `target`. The module is spent. Empty,
 /// with diagnostics, on failure: among others if an object would need a symbol
@@ -40,9 +52,11 @@ std::string emitCode(llvm::Module &module, const Target &target, CodeKind kind,
                      std::vector<Diagnostic> &diagnostics);
 
 /// `lowerToLLVMIR`, `addDescriptor` and `emitCode` in a context of their own.
+/// The object of a device's kernel is data for the CPU that loads it:
+/// `carrier`.
 std::string compileKernel(const Spec &spec, const Target &target,
-                          const std::string &plan, CodeKind kind,
-                          std::vector<Diagnostic> &diagnostics);
+                          const Target &carrier, const std::string &plan,
+                          CodeKind kind, std::vector<Diagnostic> &diagnostics);
 
 /// A table of kernels: an object that exports the `attn_bundle_table` named
 /// `table` and refers to the descriptors `symbols`, in their order.

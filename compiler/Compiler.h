@@ -19,6 +19,9 @@ namespace attn {
 struct CompileOptions {
   std::string target = "host";
   std::string plan; ///< "KEY=VALUE,...": overrides of the planner's choices
+  /// Whether an object has, beside a device's text, what its assembler makes of
+  /// that: a driver does so too, when it loads the text.
+  bool assembled = true;
 };
 
 /// What a compilation gives: bytes or text, or the reasons why not.
@@ -69,7 +72,8 @@ std::vector<Diagnostic> compileObject(const std::vector<Spec> &specs,
 
 /// Compiles in memory and returns a kernel that lives as long as the process.
 /// Each distinct (spec, options) is compiled once however many threads ask.
-/// nullptr with diagnostics on failure.
+/// nullptr with diagnostics on failure. A kernel of a device has its code for
+/// the device's driver; nothing is asked of the driver here.
 const attn_kernel *jit(const Spec &spec, const CompileOptions &options,
                        std::vector<Diagnostic> &diagnostics);
 
@@ -81,6 +85,12 @@ struct TargetState {
   std::string missing;
 };
 std::vector<TargetState> targetStates();
+
+/// Opens a library of targets (compiler/Target.h) and registers them, all or
+/// none; the same file again is nothing new. The result names the file and says
+/// what is wrong, or is empty. Only in an executable that exports the interface
+/// to libraries, and before other threads use the compiler.
+std::string loadTargets(const std::string &path);
 
 /// The name of the target that `name` stands for ("host": the best that runs
 /// here); empty, with a diagnostic, if there is none.

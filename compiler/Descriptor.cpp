@@ -26,7 +26,7 @@ StructType *kernelStructType(LLVMContext &context) {
                                       i64, i64, i64,      // items
                                       i64,                // scratch_bytes
                                       i32, i32,           // n_params, flags
-                                      ptr,                // params
+                                      ptr, ptr,           // params, device
                                   });
 }
 
@@ -44,6 +44,42 @@ static Constant *addString(Module &module, StringRef text) {
   global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
   global->setAlignment(llvm::Align(1));
   return global;
+}
+
+static Constant *addBytes(Module &module, StringRef bytes) {
+  if (bytes.empty())
+    return ConstantPointerNull::get(
+        PointerType::getUnqual(module.getContext()));
+  Constant *data = ConstantDataArray::getRaw(
+      bytes, bytes.size(), llvm::Type::getInt8Ty(module.getContext()));
+  auto *global =
+      new GlobalVariable(module, data->getType(), true,
+                         GlobalValue::PrivateLinkage, data, "attn.code");
+  global->setAlignment(llvm::Align(16));
+  return global;
+}
+
+/// The attn_device_code of a kernel; null for a CPU.
+static Constant *addDevice(Module &module, const DeviceCode *code,
+                           const KernelFacts &facts) {
+  LLVMContext &context = module.getContext();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+  auto *ptr = PointerType::getUnqual(context);
+  if (!code)
+    return ConstantPointerNull::get(ptr);
+  StructType *type = StructType::get(context, {ptr, ptr, ptr, i64, i32, i32});
+  Constant *fields[] = {addString(module, code->entry),
+                        addString(module, code->text),
+                        addBytes(module, code->binary),
+                        ConstantInt::get(i64, code->binary.size()),
+                        ConstantInt::getSigned(i32, facts.threads),
+                        ConstantInt::getSigned(i32, facts.sharedBytes)};
+  auto *device =
+      new GlobalVariable(module, type, true, GlobalValue::PrivateLinkage,
+                         ConstantStruct::get(type, fields), "attn.device");
+  device->setAlignment(llvm::Align(8));
+  return device;
 }
 
 static std::optional<attn_dtype> dtypeOf(attn::Type type) {
@@ -141,18 +177,39 @@ static Constant *addParams(Module &module, const Spec &spec,
   return list;
 }
 
-bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
-                   const KernelFacts &facts,
-                   std::vector<Diagnostic> &diagnostics) {
+/// The function that runs the kernel on a CPU, local and with a name that a
+/// profiler shows; null where the stages left none of the agreed type.
+static Function *namedRun(Module &module, const std::string &symbol) {
   LLVMContext &context = module.getContext();
-  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   llvm::Type *i64 = llvm::Type::getInt64Ty(context);
   llvm::Type *ptr = PointerType::getUnqual(context);
-
   Function *run = module.getFunction(kKernelFunction);
   auto *runType = FunctionType::get(llvm::Type::getVoidTy(context),
                                     {ptr, i64, i64, ptr}, false);
-  if (!run || run->isDeclaration() || run->getFunctionType() != runType) {
+  if (!run || run->isDeclaration() || run->getFunctionType() != runType)
+    return nullptr;
+  for (GlobalValue &value : module.global_values())
+    if (!value.isDeclaration()) {
+      value.setVisibility(GlobalValue::DefaultVisibility);
+      value.setLinkage(GlobalValue::InternalLinkage);
+    }
+  run->setName(symbol + "_run"); // what a profiler shows
+  return run;
+}
+
+bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
+                   const KernelFacts &facts,
+                   std::vector<Diagnostic> &diagnostics,
+                   const DeviceCode *device) {
+  LLVMContext &context = module.getContext();
+  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+
+  const std::string symbol = kernelSymbol(spec.name, target.name);
+  Constant *run =
+      device ? ConstantPointerNull::get(PointerType::getUnqual(context))
+             : static_cast<Constant *>(namedRun(module, symbol));
+  if (!run) {
     diagnostics.push_back(internalError(std::string("the stages left no '") +
                                         kKernelFunction +
                                         "' of the agreed type"));
@@ -169,13 +226,6 @@ bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
                            "f32, f16 or bf16"});
     return false;
   }
-  for (GlobalValue &value : module.global_values())
-    if (!value.isDeclaration()) {
-      value.setVisibility(GlobalValue::DefaultVisibility);
-      value.setLinkage(GlobalValue::InternalLinkage);
-    }
-  const std::string symbol = kernelSymbol(spec.name, target.name);
-  run->setName(symbol + "_run"); // what a profiler shows
 
   auto int32 = [&](int64_t value) {
     return ConstantInt::getSigned(i32, value);
@@ -208,6 +258,7 @@ bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
       int32((spec.align == Align::TopLeft ? ATTN_KERNEL_TOP_LEFT : 0) |
             (facts.globals ? ATTN_KERNEL_GLOBALS : 0)),
       addParams(module, spec, facts),
+      addDevice(module, device, facts),
   };
   StructType *type = kernelStructType(context);
   auto *descriptor = new GlobalVariable(

@@ -147,11 +147,16 @@ void count(AttentionOp op, const TileWalk &walk, int64_t qLen, int64_t kvLen,
   out.allowedPairs = std::llround(all.least / double(heads));
   out.openPairs = std::llround((all.most - all.least) / double(heads));
   out.undecidedPairs = std::llround(all.undecided / double(heads));
-  const double width = double(op.getQkDim()) + double(op.getValueDim());
-  out.flops = 2 * width * all.most;
-  out.bytes =
-      4 * width * (double(heads) * qLen + double(op.getKvHeads()) * kvLen) +
-      walk.getValues().bytes();
+  const auto qk = double(op.getQkDim()), value = double(op.getValueDim());
+  out.flops = 2 * (qk + value) * all.most;
+  auto bytes = [](mlir::Type type) {
+    return type.getIntOrFloatBitWidth() / 8.0;
+  };
+  out.bytes = double(heads) * double(qLen) *
+                  (qk * bytes(op.getQType()) + value * bytes(op.getOutType())) +
+              double(op.getKvHeads()) * double(kvLen) * (qk + value) *
+                  bytes(op.getKvType()) +
+              walk.getValues().bytes();
 }
 
 /// The mask as it is written, a line for each condition: what analysis makes of

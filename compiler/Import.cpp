@@ -53,11 +53,11 @@ void Importer::refuseWhatIsNotLowered() {
   for (auto [what, type] : {std::pair<const char *, Type>{"q", spec.qType},
                             {"kv", spec.kvType},
                             {"out", spec.outType}})
-    if (type != Type::F32) {
+    if (type != Type::F32 && type != Type::F16 && type != Type::BF16) {
       refuse(spec.placeOf("type"),
              std::string("type ") + name(type) + " of " + what +
                  " is not lowered yet",
-             "f32 is");
+             "f32, f16 and bf16 are");
       break;
     }
 }
@@ -134,13 +134,13 @@ ArrayAttr Importer::parameters(AttentionOp op) {
   });
   SmallVector<Attribute> result;
   for (auto [param, flags] : llvm::zip(spec.params, paramFlags))
-    result.push_back(
-        ParameterAttr::get(&context, param.name, storedType(param), flags));
+    result.push_back(ParameterAttr::get(&context, param.name,
+                                        storedType(param.type), flags));
   return b.getArrayAttr(result);
 }
 
-mlir::Type Importer::storedType(const Param &param) {
-  switch (param.type) {
+mlir::Type Importer::storedType(Type type) {
+  switch (type) {
   case Type::I32:
     return b.getI32Type();
   case Type::F16:
@@ -163,15 +163,16 @@ OwningOpRef<ModuleOp> Importer::run() {
   OwningOpRef<ModuleOp> module(ModuleOp::create(b.getLoc()));
   b.setInsertionPointToEnd(module->getBody());
   b.setLoc(toLocation(context, spec.where));
-  auto f32 = TypeAttr::get(b.getF32Type());
+  auto stored = [&](Type type) { return TypeAttr::get(storedType(type)); };
   auto op = AttentionOp::create(
       b, b.getStringAttr(spec.name), b.getI64IntegerAttr(spec.heads),
       b.getI64IntegerAttr(spec.kvHeads),
       spec.kvMap.empty() ? DenseI64ArrayAttr()
                          : b.getDenseI64ArrayAttr(spec.kvMap),
       dilation ? b.getDenseI64ArrayAttr(dilation->ofHead) : DenseI64ArrayAttr(),
-      b.getI64IntegerAttr(spec.qkDim), b.getI64IntegerAttr(spec.valueDim), f32,
-      f32, f32, scaleAttr ? scaleAttr : b.getF64FloatAttr(1),
+      b.getI64IntegerAttr(spec.qkDim), b.getI64IntegerAttr(spec.valueDim),
+      stored(spec.qType), stored(spec.kvType), stored(spec.outType),
+      scaleAttr ? scaleAttr : b.getF64FloatAttr(1),
       AlignmentAttr::get(&context, spec.align == Align::TopLeft
                                        ? Alignment::TopLeft
                                        : Alignment::BottomRight),

@@ -164,7 +164,7 @@ Value Importer::param(const Expr &e, const Param &of, ArrayRef<Value> given) {
                                            : mlir::Type(b.getI1Type());
   return ParamOp::create(b, type, b.getI64IntegerAttr(&of - spec.params.data()),
                          b.getStringAttr(of.name),
-                         TypeAttr::get(storedType(of)),
+                         TypeAttr::get(storedType(of.type)),
                          b.getDenseBoolArrayAttr(inside), at);
 }
 

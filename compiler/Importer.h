@@ -48,7 +48,7 @@ private:
   Value variable(StringRef name);
   Value expr(const ExprRef &e);
   /// Of an element in memory.
-  mlir::Type storedType(const Param &param);
+  mlir::Type storedType(Type type);
   Value indexed(const Expr &e);
   Value listElement(const Expr &e, const Let &let);
   /// An element of a parameter; `at` are its indices as in the text.

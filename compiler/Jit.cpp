@@ -29,8 +29,13 @@ std::string keyOf(const Spec &spec, const Target &target,
 const attn_kernel *build(const Spec &spec, const Target &target,
                          const std::string &plan,
                          std::vector<Diagnostic> &diagnostics) {
-  std::string object =
-      compileKernel(spec, target, plan, CodeKind::Object, diagnostics);
+  // The code of a device is carried by an object for this machine.
+  const Target *carrier =
+      target.isDevice() ? findTarget("host", diagnostics) : &target;
+  if (!carrier)
+    return nullptr;
+  std::string object = compileKernel(spec, target, *carrier, plan,
+                                     CodeKind::Object, diagnostics);
   if (object.empty())
     return nullptr;
   return static_cast<const attn_kernel *>(loadObject(
@@ -54,7 +59,7 @@ const attn_kernel *jit(const Spec &spec, const CompileOptions &options,
   const Target *target = findTarget(options.target, diagnostics);
   if (!target)
     return nullptr;
-  if (!target->runsHere()) {
+  if (!target->isDevice() && !target->runsHere()) {
     diagnostics.push_back({{},
                            "this machine can't run code for '" +
                                target->info().name + "': it lacks " +

@@ -100,8 +100,12 @@ private:
     if (last == Stage::Loops)
       return succeeded(verify(*owned));
     for (Operation &op : *owned->getBody())
-      if (auto bytes = op.getAttrOfType<IntegerAttr>(kScratchAttr))
-        facts.scratchBytes = bytes.getInt();
+      for (auto [name, fact] : {std::pair<const char *, int64_t *>{
+                                    kScratchAttr, &facts.scratchBytes},
+                                {kThreadsAttr, &facts.threads},
+                                {kSharedAttr, &facts.sharedBytes}})
+        if (auto value = op.getAttrOfType<IntegerAttr>(name))
+          *fact = value.getInt();
     return succeeded(target.lowerToLLVM(*owned));
   }
 

@@ -33,6 +33,8 @@ struct KernelFacts {
   int64_t scratchBytes = 0;
   bool globals = false;           ///< global rows are work items of their own
   std::vector<ParamFacts> params; ///< one a declared parameter
+  int64_t threads = 0;            ///< of an item on a device
+  int64_t sharedBytes = 0;        ///< that they share
 };
 
 /// Runs every stage. On failure returns null and appends diagnostics.

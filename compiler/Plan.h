@@ -26,6 +26,8 @@ struct Problem {
   /// For each run of query heads that share a kv head: how many.
   std::vector<int64_t> groupSizes;
   bool readsHead = false; ///< mask or score do: a tile's rows are of one head
+  /// Bytes of an element as it is stored.
+  int64_t qBytes = 4, kvBytes = 4, outBytes = 4;
 };
 
 /// Sizes are in rows and keys, not bytes. A row is a (query, head) pair.
@@ -60,6 +62,20 @@ inline int64_t coveredKeys(int64_t keys, int64_t tileKeys, int64_t scoreKeys) {
     return keys - left + low;
   return keys - left + (left + tail - 1) / tail * tail;
 }
+
+/// Bytes from row to row of `width` elements in memory that threads share: in
+/// pieces of 16 bytes, whole steps of 16 elements; an odd number of pieces, or
+/// a multiple of 8 that the target permutes, so that no two of eight
+/// consecutive rows begin in the same bank.
+int64_t sharedRowBytes(int64_t width, int64_t elementBytes);
+
+/// Bytes from row to row of weights in such memory.
+inline int64_t sharedWeightBytes(int64_t keys) { return 4 * (keys + 4); }
+
+/// How much of such memory the tiles of a plan take at most: the queries, and
+/// beside them a tile each of keys, values and weights, or rows on their way
+/// out.
+int64_t sharedTileBytes(const Plan &plan, const Problem &problem);
 
 /// The plan and, for each choice, why.
 struct PlanWithReasons {

@@ -36,9 +36,135 @@ std::string format(const char *text, int64_t a, int64_t b = 0, int64_t c = 0) {
   return llvm::formatv(text, a, b, c).str();
 }
 
+int64_t largestGroupOf(const Problem &problem) {
+  int64_t largest = 1;
+  for (int64_t size : problem.groupSizes)
+    largest = std::max(largest, size);
+  return largest;
+}
+
+/// The heads of a group that share the rows of a tile.
+void planHeads(PlanWithReasons &result, const Problem &problem) {
+  Plan &plan = result.plan;
+  const int64_t largest = largestGroupOf(problem);
+  plan.heads = problem.readsHead ? 1 : largest;
+  if (plan.heads > 1)
+    result.reasons.push_back(
+        format("{0} query heads share the rows of a tile: they read the "
+               "same keys",
+               plan.heads));
+  else if (largest > 1)
+    result.reasons.push_back(
+        "the mask or the score reads the head: rows of different heads "
+        "share no tile");
+}
+
+/// Tiles in fragments: the largest of which two fit the memory that the threads
+/// of an item share, so that one item waits while another works; else the
+/// largest that fits.
+PlanWithReasons planFragments(const Problem &problem,
+                              const TargetInfo &target) {
+  PlanWithReasons result;
+  Plan &plan = result.plan;
+  const int64_t step = target.fragmentRows;
+  plan.scoreKeys = 8, plan.scoreVectors = 1;
+  plan.valueRows = step, plan.valueVectors = 1;
+  plan.unroll = 1;
+  planHeads(result, problem);
+  const auto limit = static_cast<int64_t>(target.sharedBytes);
+  auto choose = [&](int64_t most) {
+    for (int64_t rows = 4 * step; rows >= step; rows /= 2)
+      for (int64_t keys = 64; keys >= 16; keys /= 2) {
+        // Rows read each key again: narrow tiles only where rows are few.
+        if (keys < 32 && rows > step)
+          continue;
+        plan.rows = rows, plan.keys = keys;
+        if (sharedTileBytes(plan, problem) <= most)
+          return true;
+      }
+    return false;
+  };
+  const bool two = choose(limit / 2);
+  if (!two)
+    choose(limit);
+  result.reasons.push_back(
+      format("tiles of {0} rows by {1} keys take {2} bytes of shared memory, ",
+             plan.rows, plan.keys, sharedTileBytes(plan, problem)) +
+      format(two ? "so that two items fit the {0} bytes"
+                 : "of the {0} bytes: two items do not fit",
+             limit));
+  return result;
+}
+
+llvm::Error need(const char *key, int64_t value, bool ok,
+                 const llvm::Twine &allowed) {
+  if (ok)
+    return llvm::Error::success();
+  return refuse(llvm::Twine("plan ") + key + " is " + llvm::Twine(value) +
+                "; " + allowed + " is allowed");
+}
+
+llvm::Error checkHeads(const Plan &plan, const Problem &problem) {
+  const int64_t heads = problem.readsHead ? 1 : largestGroupOf(problem);
+  return need("heads", plan.heads, plan.heads == heads || plan.heads == 1,
+              heads == 1 ? llvm::Twine("1") : "1 or " + llvm::Twine(heads));
+}
+
+llvm::Error checkFragments(const Plan &plan, const Problem &problem,
+                           const TargetInfo &target) {
+  const int64_t step = target.fragmentRows;
+  auto power = [](int64_t n) { return n >= 1 && (n & (n - 1)) == 0; };
+  if (auto e = need("rows", plan.rows,
+                    plan.rows >= step && plan.rows <= 8 * step &&
+                        plan.rows % step == 0 && power(plan.rows / step),
+                    llvm::Twine(step) + " times 1, 2, 4 or 8"))
+    return e;
+  if (auto e = need("keys", plan.keys,
+                    plan.keys >= 16 && plan.keys <= 128 && plan.keys % 16 == 0,
+                    "a multiple of 16 up to 128"))
+    return e;
+  for (auto [key, value, only] : {std::tuple<const char *, int64_t, int64_t>{
+                                      "score_keys", plan.scoreKeys, 8},
+                                  {"score_vectors", plan.scoreVectors, 1},
+                                  {"value_rows", plan.valueRows, step},
+                                  {"value_vectors", plan.valueVectors, 1},
+                                  {"unroll", plan.unroll, 1}})
+    if (auto e = need(key, value, value == only, llvm::Twine(only)))
+      return e;
+  const int64_t bytes = sharedTileBytes(plan, problem);
+  if (bytes > int64_t(target.sharedBytes))
+    return refuse(llvm::Twine("tiles of ") + llvm::Twine(plan.rows) +
+                  " rows by " + llvm::Twine(plan.keys) + " keys take " +
+                  llvm::Twine(bytes) + " bytes of shared memory; " +
+                  llvm::Twine(target.sharedBytes) + " are there");
+  return checkHeads(plan, problem);
+}
+
 } // namespace
 
+int64_t sharedRowBytes(int64_t width, int64_t elementBytes) {
+  const int64_t pieces =
+      static_cast<int64_t>(llvm::alignTo(width, 16)) * elementBytes / 16;
+  return (pieces % 8 == 0 ? pieces : pieces | 1) * 16;
+}
+
+int64_t sharedTileBytes(const Plan &plan, const Problem &problem) {
+  const int64_t queries =
+      plan.rows * sharedRowBytes(problem.qkDim, problem.qBytes);
+  const int64_t steps =
+      plan.keys * (sharedRowBytes(problem.qkDim, problem.kvBytes) +
+                   sharedRowBytes(problem.valueDim, problem.kvBytes)) +
+      plan.rows * sharedWeightBytes(plan.keys);
+  const int64_t out =
+      plan.rows * sharedRowBytes(problem.valueDim, problem.outBytes);
+  // Positions of rows and keys that were picked, and the rest.
+  const int64_t positions = 4 * (2 * plan.rows + plan.keys) + 256;
+  return queries + std::max(steps, out) + positions;
+}
+
 PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
+  if (target.fragmentRows)
+    return planFragments(problem, target);
   PlanWithReasons result;
   Plan &plan = result.plan;
   auto because = [&](std::string reason) {
@@ -79,17 +205,7 @@ PlanWithReasons makePlan(const Problem &problem, const TargetInfo &target) {
   // Some 24 multiply-adds hide the counting of a loop.
   plan.unroll = std::max<int64_t>(24 / (plan.scoreKeys * plan.scoreVectors), 1);
 
-  int64_t largestGroup = 1;
-  for (int64_t size : problem.groupSizes)
-    largestGroup = std::max(largestGroup, size);
-  plan.heads = problem.readsHead ? 1 : largestGroup;
-  if (plan.heads > 1)
-    because(format("{0} query heads share the rows of a tile: they read the "
-                   "same keys",
-                   plan.heads));
-  else if (largestGroup > 1)
-    because("the mask or the score reads the head: rows of different heads "
-            "share no tile");
+  planHeads(result, problem);
 
   // Tiles. Every block of the accumulation loads and stores its accumulators
   // once a key tile, and every key is read once a tile of rows: larger is
@@ -134,22 +250,14 @@ llvm::Error overridePlan(PlanWithReasons &result, llvm::StringRef overrides) {
 
 llvm::Error checkPlan(const Plan &plan, const Problem &problem,
                       const TargetInfo &target) {
+  if (target.fragmentRows)
+    return checkFragments(plan, problem, target);
   const int64_t lanes = target.lanes;
-  auto need = [&](const char *key, int64_t value, bool ok,
-                  const llvm::Twine &allowed) -> llvm::Error {
-    if (ok)
-      return llvm::Error::success();
-    return refuse(llvm::Twine("plan ") + key + " is " + llvm::Twine(value) +
-                  "; " + allowed + " is allowed");
-  };
   auto blockFits = [&](int64_t rows, int64_t vectors) {
     return rows >= 1 && rows <= int64_t(target.registers) && vectors >= 1 &&
            rows * vectors + vectors <= int64_t(target.registers);
   };
   const int64_t panel = lanes * plan.scoreVectors;
-  int64_t largestGroup = 1;
-  for (int64_t size : problem.groupSizes)
-    largestGroup = std::max(largestGroup, size);
   const char *fits = "what fits the registers with its vectors";
   if (auto e = need("score_vectors", plan.scoreVectors,
                     plan.scoreVectors >= 1 && plan.scoreVectors <= 4, "1 to 4"))
@@ -181,9 +289,7 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
   if (auto e = need("unroll", plan.unroll,
                     plan.unroll >= 1 && plan.unroll <= 64, "1 to 64"))
     return e;
-  int64_t heads = problem.readsHead ? 1 : largestGroup;
-  return need("heads", plan.heads, plan.heads == heads || plan.heads == 1,
-              heads == 1 ? llvm::Twine("1") : "1 or " + llvm::Twine(heads));
+  return checkHeads(plan, problem);
 }
 
 std::vector<std::pair<std::string, int64_t>> fields(const Plan &plan) {

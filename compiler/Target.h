@@ -6,21 +6,32 @@
 // in numbers, says what it does not lower, and turns a tile program into LLVM
 // dialect and a TargetMachine that emits it. The compiler never names one.
 //
+// The header is installed: targets may also come from a library that `attnc
+// --load-target` opens (ATTN_TARGET_LIBRARY below; the tutorial is
+// examples/new_target/README.md). It needs no header of LLVM or MLIR.
+//
 //===----------------------------------------------------------------------===//
 #ifndef ATTNC_COMPILER_TARGET_H
 #define ATTNC_COMPILER_TARGET_H
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/DialectRegistry.h"
-#include "llvm/Support/Error.h"
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+/// What the executable offers to libraries of targets.
+#define ATTN_PUBLIC __attribute__((visibility("default")))
+
 namespace llvm {
 class TargetMachine;
-}
+struct LogicalResult;
+template <class T> class Expected;
+} // namespace llvm
+
+namespace mlir {
+class DialectRegistry;
+class ModuleOp;
+} // namespace mlir
 
 namespace attn {
 
@@ -35,8 +46,38 @@ struct TargetInfo {
   /// A multiply-add takes one element of a vector register for all lanes, so
   /// that one load serves as many broadcasts as there are lanes.
   bool multipliesByElement = false;
+  /// Instructions convert vectors and scalars between f16 and f32.
+  bool convertsF16 = false;
+  /// Rows of a tile that a group of threads holds together in fragments; 0
+  /// where tiles are loops over vectors.
+  unsigned fragmentRows = 0;
+  /// Memory that the threads of an item share, where tiles are in fragments.
+  uint64_t sharedBytes = 0;
+  /// What people call the text and the code that a device's driver takes, as in
+  /// `--emit`; empty for a CPU.
+  std::string assemblyName, binaryName;
   uint64_t l1Bytes = 32 << 10;
   uint64_t l2Bytes = 256 << 10;
+};
+
+/// How the code of a target runs on machines that can't run it themselves: what
+/// links static executables for it, and what runs those. For tests, so speed
+/// does not matter; the emulated CPU should have what the target may use and
+/// little more.
+struct Emulation {
+  /// Found in PATH, under this name or with "-static" after it; started as
+  /// PROGRAM OPTIONS... EXECUTABLE ARGUMENTS...
+  std::string program;
+  std::vector<std::string> options;
+  std::string package; ///< of Debian, that brings the program
+  /// The environment variable that names the program; PATH is then not asked.
+  std::string variable;
+  /// The program sees no file of this system, but is told which ones to put
+  /// there and which to bring back:
+  ///   PROGRAM --file HOST:GUEST --get GUEST:HOST EXECUTABLE ARGUMENTS...
+  bool hasOwnFiles = false;
+  std::string triple;       ///< clang's --target
+  std::string linkPackages; ///< of Debian, that bring its C library, "a, b"
 };
 
 /// The function that `lowerTiles` leaves of a tile program, the kernel's `run`
@@ -46,9 +87,15 @@ inline constexpr const char *kKernelFunction = "attn_kernel_run";
 /// Its attribute that says how many bytes of scratch memory it needs.
 inline constexpr const char *kScratchAttr = "attn.scratch_bytes";
 
+/// A target that `isDevice` leaves void(ptr call, i64 first) instead: block i
+/// of a launch does item first + i, with these many threads and bytes of memory
+/// that they share.
+inline constexpr const char *kThreadsAttr = "attn.threads";
+inline constexpr const char *kSharedAttr = "attn.shared_bytes";
+
 class AttentionOp;
 
-class Target {
+class ATTN_PUBLIC Target {
 public:
   virtual ~Target() = default;
   virtual const TargetInfo &info() const = 0;
@@ -59,26 +106,69 @@ public:
   /// What is missing for `runsHere`, in words of `TargetInfo::features`; empty
   /// if nothing.
   virtual std::string missingHere() const = 0;
+  /// Null if nothing is known to run its code elsewhere.
+  virtual const Emulation *emulation() const { return nullptr; }
 
   /// Dialects and translation interfaces that `lower` makes use of.
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
   /// Emits an error at the place of anything of the variant that this target
   /// does not lower: what it is, its value, what is allowed.
-  virtual mlir::LogicalResult check(AttentionOp op) const = 0;
+  virtual llvm::LogicalResult check(AttentionOp op) const = 0;
   /// Lowers every tile program of the module to loops and vectors.
-  virtual mlir::LogicalResult lowerTiles(mlir::ModuleOp module) const = 0;
+  virtual llvm::LogicalResult lowerTiles(mlir::ModuleOp module) const = 0;
   /// Lowers loops and vectors to the LLVM dialect.
-  virtual mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module) const = 0;
+  virtual llvm::LogicalResult lowerToLLVM(mlir::ModuleOp module) const = 0;
   /// A code generator with explicit features. Thread-safe.
   virtual llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
   createTargetMachine() const = 0;
+
+  /// Whether its code runs on a device beside the CPU that loads it. The code
+  /// generator's assembly is then text for the device's driver.
+  virtual bool isDevice() const { return false; }
+  /// What that text is for just this device; an error where that can't be made
+  /// here. Only of devices.
+  virtual llvm::Expected<std::string>
+  assemble(const std::string &assembly) const;
 };
 
 /// All registered targets, best first; they live as long as the process.
 const std::vector<const Target *> &targets();
 /// nullptr if there is none of that name. "host": the best that runs here.
 const Target *findTarget(const std::string &name);
+/// Registers all of `more`, which live as long as the process, or none: the
+/// result says why. Call it before other threads use the compiler.
+std::string registerTargets(const std::vector<const Target *> &more);
 
 } // namespace attn
+
+// --- Libraries of targets ---------------------------------------------------
+
+/// Changes whenever a library built against an earlier header would misbehave.
+#define ATTN_TARGET_INTERFACE "1"
+
+#if defined(_LIBCPP_VERSION)
+#define ATTN_TARGET_CXX_LIBRARY "libc++"
+#elif _GLIBCXX_USE_CXX11_ABI
+#define ATTN_TARGET_CXX_LIBRARY "libstdc++"
+#else
+#define ATTN_TARGET_CXX_LIBRARY "libstdc++ (old strings)"
+#endif
+
+/// The whole version, for `llvm` as "22.1.8". Libraries of another are refused.
+#define ATTN_TARGET_VERSION(llvm)                                              \
+  ATTN_TARGET_INTERFACE ", LLVM " llvm ", " ATTN_TARGET_CXX_LIBRARY
+
+/// Makes a library of targets: `add`, a void(std::vector<const attn::Target *>
+/// &list), appends pointers to targets that live as long as the process. The
+/// version is text under a plain name and is read before the library is
+/// opened. ATTN_TARGET_LLVM is set by CMake's attnc_add_target.
+#define ATTN_TARGET_LIBRARY(add)                                               \
+  extern "C" {                                                                 \
+  ATTN_PUBLIC extern const char attn_target_interface[];                       \
+  const char attn_target_interface[] = ATTN_TARGET_VERSION(ATTN_TARGET_LLVM);  \
+  ATTN_PUBLIC void attn_add_targets(std::vector<const attn::Target *> &list) { \
+    add(list);                                                                 \
+  }                                                                            \
+  }
 
 #endif

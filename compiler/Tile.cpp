@@ -31,6 +31,12 @@ Problem problemOf(AttentionOp op) {
   auto reads = [](Region &region, unsigned argument) {
     return !region.empty() && !region.getArgument(argument).use_empty();
   };
+  auto bytes = [](mlir::Type type) {
+    return int64_t(type.getIntOrFloatBitWidth() / 8);
+  };
+  problem.qBytes = bytes(op.getQType());
+  problem.kvBytes = bytes(op.getKvType());
+  problem.outBytes = bytes(op.getOutType());
   problem.readsHead =
       reads(op.getMask(), MaskH) || reads(op.getScore(), MaskH + 1);
   return problem;
@@ -95,9 +101,15 @@ private:
   TileType tile(int64_t rows, int64_t cols) {
     return TileType::get(b.getContext(), rows, cols, b.getF32Type());
   }
+  /// Of K or V: elements as they are stored.
+  TileType tileOfKeys(int64_t cols) {
+    return TileType::get(b.getContext(), plan.keys, cols, op.getKvType());
+  }
   Value operand(Operand which) {
-    return TensorOp::create(b, TensorType::get(b.getContext(), b.getF32Type()),
-                            which);
+    mlir::Type stored = which == Operand::Q   ? op.getQType()
+                        : which == Operand::O ? op.getOutType()
+                                              : op.getKvType();
+    return TensorOp::create(b, TensorType::get(b.getContext(), stored), which);
   }
   Value fill(float value, TileType type) {
     return FillOp::create(b, type, b.getF32FloatAttr(value));
@@ -169,7 +181,7 @@ SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
   // Rows are their class apart whatever their keys are; listed keys are not.
   Value stepBy = keys.listed ? Value() : dilation;
   auto load = [&](int64_t width, Value from) {
-    return LoadKeysOp::create(b, tile(plan.keys, width), from, batch, kvHead,
+    return LoadKeysOp::create(b, tileOfKeys(width), from, batch, kvHead,
                               keys.key, keys.count, stepBy, keys.listed);
   };
   Value k = load(op.getQkDim(), kOperand);

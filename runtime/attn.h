@@ -3,7 +3,8 @@
  * Part of attnc. Apache-2.0.
  *
  * The public interface of the runtime library: open a bundle of kernels (or
- * compile a text), pick the kernel for this CPU, run it on DLPack tensors.
+ * compile a text), pick the kernel for this CPU or for a device, run it on
+ * DLPack tensors.
  * C11 and C++. Beside this header it needs `attn_abi.h` and `dlpack/dlpack.h`.
  *
  * Conventions:
@@ -61,6 +62,8 @@ typedef enum attn_status {
   ATTN_NO_COMPILER = 8,    /* the compiler library is missing or foreign */
   ATTN_COMPILE_FAILED = 9, /* the text: the message has places in it */
   ATTN_INTERNAL = 10,
+  ATTN_NO_DEVICE = 11, /* no driver, no device, or it can't run the kernel */
+  ATTN_DEVICE_FAILED = 12, /* a call of a device's driver: the text names it */
 } attn_status;
 
 /* The name of a status, e.g. "ATTN_BAD_BUNDLE"; static storage. */
@@ -107,10 +110,19 @@ ATTN_API const char *attn_bundle_producer(const attn_bundle *bundle);
 /* Picks the kernel of `variant` (NULL: the bundle has only one) with the
  * highest preference among those whose features this CPU and system allow.
  * `target`, or where that is NULL the environment's ATTN_TARGET, asks for one
- * target by name; it is refused, never replaced, if it can't run here. */
+ * target by name; it is refused, never replaced, if it can't run here, and so
+ * are kernels of devices. */
 ATTN_API int attn_kernel_pick(const attn_bundle *bundle, const char *variant,
                               const char *target, const attn_kernel **kernel,
                               attn_error *error);
+
+/* The same for tensors that lie at `place`: on the CPU, or on a device, where
+ * the kernel is one whose code is for such devices and which this one runs.
+ * ATTN_NO_DEVICE: it says whether the driver or the device is missing, or what
+ * was found instead of what the kernels need. */
+ATTN_API int attn_kernel_pick_at(const attn_bundle *bundle, const char *variant,
+                                 const char *target, DLDevice place,
+                                 const attn_kernel **kernel, attn_error *error);
 
 /* For the functions that generated headers define: picks, as attn_kernel_pick
  * does without a target, among the kernels of one variant whose table is linked
@@ -172,7 +184,10 @@ typedef struct attn_argument {
   const DLTensor *value;
 } attn_argument;
 
-/* The tensors of a call, on the CPU. Shapes are in the order of the layout:
+/* The tensors of a call. All of q, k, v, o and lse lie on the CPU, or all on
+ * one device that the kernel is for. Lengths and parameters are on the CPU in
+ * either case, since the runtime reads their values; what a device needs of
+ * them is copied there for each call. Shapes are in the order of the layout:
  *   q   [batch, heads, q_len, qk_dim]        type of the kernel's q_type
  *   k   [batch, kv_heads, kv_len, qk_dim]    kv_type
  *   v   [batch, kv_heads, kv_len, value_dim] kv_type
@@ -203,6 +218,7 @@ typedef struct attn_run_options {
   size_t parallel_for_threads; /* largest `n` it is called with; 0: one for each
                                   CPU of the process */
   const attn_allocator *allocator; /* NULL: the C library's */
+  void *stream;                    /* of the device that the tensors are on */
 } attn_run_options;
 
 /* Checks the tensors, then runs the kernel on them and waits until it is done.
@@ -210,15 +226,58 @@ typedef struct attn_run_options {
  * result is the same to the last bit for any number of threads, and does not
  * depend on the caller's floating-point environment. An empty output is quiet
  * success; with kv_len 0 the output is written (zeros, LSE -inf). `options`
- * may be NULL. A kernel with features that the CPU lacks is refused. */
+ * may be NULL. A kernel with features that the CPU lacks is refused.
+ *
+ * The kernel of a device is queued on `stream`, a handle of the device's driver
+ * for its primary context, and attn_run returns: the tensors' memory belongs to
+ * the call until the stream has come that far, lengths and parameters are the
+ * caller's again at once. Where `stream` is NULL it is queued on the default
+ * stream, and attn_run waits until it is done. What goes wrong on the device
+ * while it runs is reported by whoever waits. Memory on the device for what is
+ * copied there is taken and given back in the order of the stream. Threads are
+ * of no use there: `pool` and `parallel_for` are not looked at. A stream that
+ * is being captured is refused, since a later replay would read the lengths and
+ * parameters of this call. */
 ATTN_API int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
                       const attn_run_options *options, attn_error *error);
+
+/*--- Devices ---------------------------------------------------------------*/
+
+/* For callers without another library that manages a device's memory. Memory is
+ * aligned to 256 bytes at least; copies and `free` wait for all that was queued
+ * on the default stream. */
+
+/* Finds the first device that can run a kernel, which `*place` then names; the
+ * CPU for a kernel of the CPU that runs here. ATTN_NO_DEVICE: there is none;
+ * the text says whether the driver or the device is missing, or what the
+ * devices are. */
+ATTN_API int attn_device_find(const attn_kernel *kernel, DLDevice *place,
+                              attn_error *error);
+/* Writes what a device is called, and in brackets what it runs. */
+ATTN_API int attn_device_describe(DLDevice place, char *buffer, size_t size,
+                                  attn_error *error);
+/* *memory is NULL on failure, and for 0 bytes. */
+ATTN_API int attn_device_alloc(DLDevice place, size_t bytes, void **memory,
+                               attn_error *error);
+ATTN_API int attn_device_free(DLDevice place, void *memory, attn_error *error);
+/* From the host to the device, and back. */
+ATTN_API int attn_device_upload(DLDevice place, void *to, const void *from,
+                                size_t bytes, attn_error *error);
+ATTN_API int attn_device_download(DLDevice place, void *to, const void *from,
+                                  size_t bytes, attn_error *error);
 
 /*--- The pieces of attn_run ------------------------------------------------*/
 
 /* For callers that fill an attn_call and schedule its work items themselves.
  * attn_run does all of this. */
 
+/* Checks all tensors and lengths as attn_run does, wherever they lie as long as
+ * it is one place, and fills the call but for its parameters. `lens` is for 2 *
+ * batch numbers, as 'q' has it, and belongs to the call; it may be NULL where
+ * there are no lengths. */
+ATTN_API int attn_call_fill(const attn_kernel *kernel,
+                            const attn_tensors *tensors, int layout,
+                            attn_call *call, int64_t *lens, attn_error *error);
 /* Finds each of the kernel's parameters among `n` arguments and checks names,
  * types and shapes against the call, of which batch, q_len and kv_len are set.
  * *bytes is how much memory attn_params_fill needs. */

@@ -137,15 +137,28 @@ typedef enum attn_kernel_flag {
   ATTN_KERNEL_GLOBALS = 2,  /* reads attn_call.globals; see `item_groups` */
 } attn_kernel_flag;
 
+/* Code that runs on a device beside the CPU. Its function takes a pointer to an
+ * attn_call in the device's memory, whose pointers are the device's too, and an
+ * int64_t `first`; block i of a launch does work item first + i. */
+typedef struct attn_device_code {
+  const char *entry;    /* name of the function */
+  const char *text;     /* for the device's driver to compile; ends in NUL */
+  const void *binary;   /* compiled for just this kind of device, or NULL */
+  uint64_t binary_size; /* in bytes */
+  int32_t threads;      /* of a block, in one dimension */
+  int32_t shared_bytes; /* of dynamic shared memory for a block */
+} attn_device_code;
+
 /* One kernel: a variant compiled for a target. */
 typedef struct attn_kernel {
   uint32_t abi_version; /* ATTN_ABI_VERSION of the compiler */
   uint32_t struct_size; /* sizeof(attn_kernel) of the compiler */
   const char *variant;  /* name in the text */
   const char *target;   /* e.g. the --target it was compiled for */
-  const char *features; /* what the CPU must have: "a,b,c", may be "" */
+  const char *features; /* what the CPU or the device must have: "a,b,c", may
+                           be "" */
   const char *text;     /* canonical text of the variant */
-  attn_kernel_fn run;
+  attn_kernel_fn run;   /* NULL where `device` has the code */
   int64_t heads, kv_heads;
   int64_t qk_dim, value_dim;
   int32_t q_type, kv_type, out_type; /* attn_dtype */
@@ -160,6 +173,7 @@ typedef struct attn_kernel {
   int32_t n_params; /* declared parameters, in the order of attn_call.params */
   int32_t flags;    /* of attn_kernel_flag */
   const attn_param_info *params;
+  const attn_device_code *device; /* NULL for a kernel of the CPU */
 } attn_kernel;
 
 typedef struct attn_bundle_table {

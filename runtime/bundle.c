@@ -61,6 +61,17 @@ static const char *find_param_fault(const attn_kernel *kernel, int32_t index) {
   return NULL;
 }
 
+/* What is impossible in the code for a device, or NULL. */
+static const char *find_device_fault(const attn_device_code *code) {
+  if (!code->entry || !*code->entry || !code->text || !*code->text)
+    return "text of device code";
+  if (!code->binary != !code->binary_size)
+    return "binary of device code";
+  if (code->threads < 1 || code->shared_bytes < 0)
+    return "number of threads or bytes of shared memory";
+  return NULL;
+}
+
 int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
                       attn_error *error) {
   if (!kernel)
@@ -77,7 +88,7 @@ int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
                      bundle_name, kernel->struct_size, ATTN_ABI_VERSION,
                      sizeof(attn_kernel));
   if (!kernel->variant || !kernel->target || !kernel->features ||
-      !kernel->text || !kernel->run)
+      !kernel->text || !kernel->run == !kernel->device)
     return attn_fail(error, ATTN_BAD_BUNDLE,
                      "a kernel of '%s' has an empty descriptor", bundle_name);
   const char *bad = NULL;
@@ -99,6 +110,8 @@ int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
     bad = "set of flags";
   else if (kernel->n_params && !kernel->params)
     bad = "list of parameters";
+  else if (kernel->device)
+    bad = find_device_fault(kernel->device);
   if (bad)
     return attn_fail(error, ATTN_BAD_BUNDLE,
                      "kernel '%s' for %s in '%s' has an impossible %s",
@@ -307,6 +320,9 @@ int attn_kernel_pick_linked(const attn_bundle_table *table,
 }
 
 void attn_bundle_destroy(attn_bundle *bundle) {
+  for (size_t i = 0; i < bundle->n_kernels; ++i)
+    if (bundle->kernels[i]->device)
+      attn_forget_kernel(bundle->kernels[i]);
   if (bundle->handle)
     dlclose(bundle->handle);
   if (bundle->fd >= 0)

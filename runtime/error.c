@@ -42,6 +42,10 @@ const char *attn_status_name(int status) {
     return "ATTN_COMPILE_FAILED";
   case ATTN_INTERNAL:
     return "ATTN_INTERNAL";
+  case ATTN_NO_DEVICE:
+    return "ATTN_NO_DEVICE";
+  case ATTN_DEVICE_FAILED:
+    return "ATTN_DEVICE_FAILED";
   default:
     return "unknown status";
   }

@@ -6,8 +6,7 @@
 #ifndef ATTN_INTERNAL_H
 #define ATTN_INTERNAL_H
 
-#include "attn.h"
-#include <stdbool.h>
+#include "device.h"
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -16,19 +15,8 @@ extern "C" {
 
 /*--- error.c ---------------------------------------------------------------*/
 
-/* Writes a formatted reason (error may be NULL) and returns `code`. */
-__attribute__((format(printf, 3, 4))) int attn_fail(attn_error *error, int code,
-                                                    const char *format, ...);
 /* Marks success and returns ATTN_OK. */
 int attn_succeed(attn_error *error);
-
-/* Text that is put together in a fixed buffer; what does not fit is cut. */
-struct attn_text {
-  char *data;
-  size_t size, used;
-};
-__attribute__((format(printf, 2, 3))) void attn_append(struct attn_text *text,
-                                                       const char *format, ...);
 
 /* Copies a caller's versioned struct into `own` (size bytes, set to zero
  * first). Refuses a size of 0 and unknown fields that are set. */
@@ -71,6 +59,12 @@ int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
 /* Appends, comma separated, the features that this machine lacks. Returns
  * their number. */
 size_t attn_missing_features(const char *features, struct attn_text *text);
+/* Refuses a kernel of the CPU that can't run here. */
+int attn_check_features(const attn_kernel *kernel, attn_error *error);
+/* Refuses a kernel of a device that can't run where a tensor is, and opens that
+ * device. */
+int attn_check_device(const attn_kernel *kernel, DLDevice place,
+                      attn_device **device, attn_error *error);
 
 /*--- tensor.c --------------------------------------------------------------*/
 
@@ -82,10 +76,18 @@ struct attn_type_name {
 };
 struct attn_type_name attn_name_type(DLDataType type);
 
-/* What every array has to satisfy, whatever its type: the device, the rank, no
+/* Where an array has to lie, and who says so. */
+struct attn_place_rule {
+  DLDevice place;
+  const char *because;
+};
+/* The rule for arrays whose values the runtime reads. */
+extern const struct attn_place_rule attn_on_host;
+
+/* What every array has to satisfy, whatever its type: the place, the rank, no
  * negative extent. Messages begin with `kind`, as in "tensor 'q'". */
 int attn_check_array(const DLTensor *tensor, const char *kind, const char *name,
-                     int rank, attn_error *error);
+                     int rank, struct attn_place_rule place, attn_error *error);
 /* The strides in elements, and the first element (NULL: there is none), of an
  * array whose rank and type are checked. Every element has to have an address,
  * and be aligned to its size. */
@@ -94,15 +96,18 @@ int attn_locate_array(const DLTensor *tensor, const char *kind,
                       attn_error *error);
 
 /* Checks all tensors against the kernel and fills `call`, except for lengths
- * and parameters. */
+ * and parameters. They have to lie where 'q' does. */
 int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
                        int layout, attn_call *call, attn_error *error);
-/* Copies a checked lengths tensor to `lens` (call->batch values), each from 0
- * to `limit`. */
-int attn_read_lens(const DLTensor *tensor, const char *name, int64_t limit,
-                   int64_t *lens, attn_error *error);
+/* Copies the checked lengths to `lens` (2 * call->batch values), those of the
+ * queries first. */
+int attn_read_lens(const attn_tensors *tensors, attn_call *call, int64_t *lens,
+                   attn_error *error);
 
 /*--- values.c --------------------------------------------------------------*/
+
+/* Bytes of an element of an attn_dtype, as a kernel sees it. */
+size_t attn_size_of(int32_t type);
 
 /* How much of a dimension belongs to sequence `b` of a call, and how much to
  * any sequence where `b` is negative. Unlimited for dimensions without lengths.

@@ -257,8 +257,8 @@ static int lay_out_array(const attn_kernel *kernel, const attn_param_info *info,
                          const DLTensor *tensor, const attn_call *call,
                          attn_param *param, struct arena *arena,
                          attn_error *error) {
-  int status =
-      attn_check_array(tensor, "parameter", info->name, info->rank, error);
+  int status = attn_check_array(tensor, "parameter", info->name, info->rank,
+                                attn_on_host, error);
   if (!status)
     status = check_type(info, tensor->dtype, error);
   for (int i = 0; i < info->rank && !status; ++i) {
@@ -294,7 +294,8 @@ static int lay_out_tokens(const attn_kernel *kernel,
                           attn_error *error) {
   struct rule batch = get_rule(kernel, info, 0, call);
   struct rule tokens = get_rule(kernel, info, 1, call);
-  int status = attn_check_array(tensor, "parameter", info->name, 2, error);
+  int status =
+      attn_check_array(tensor, "parameter", info->name, 2, attn_on_host, error);
   if (!status)
     status = check_type(info, tensor->dtype, error);
   if (!status)

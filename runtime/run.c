@@ -17,6 +17,7 @@
 /* One call of attn_run, seen by its workers. */
 struct job {
   const attn_kernel *kernel;
+  attn_device *device; /* NULL: the CPU */
   attn_call call;
   int64_t items, chunk;
   char *scratch;
@@ -82,19 +83,23 @@ static int check_options(const attn_run_options *o, attn_error *error) {
   return ATTN_OK;
 }
 
-static int check_kernel(const attn_kernel *kernel, attn_error *error) {
+/* Whether the kernel can run where 'q' is; *device is NULL on the CPU. */
+static int check_kernel(const attn_kernel *kernel, const attn_tensors *tensors,
+                        attn_device **device, attn_error *error) {
+  *device = NULL;
   int status = attn_kernel_check(kernel, "(given to attn_run)", error);
   if (status)
     return status;
-  char lacks_data[512] = "";
-  struct attn_text lacks = {lacks_data, sizeof lacks_data, 0};
-  if (attn_missing_features(kernel->features, &lacks))
-    return attn_fail(error, ATTN_UNSUPPORTED_CPU,
-                     "variant '%s' for target '%s' needs %s; this machine "
-                     "lacks %s",
-                     kernel->variant, kernel->target, kernel->features,
-                     lacks_data);
-  return ATTN_OK;
+  DLDevice place = tensors->q ? tensors->q->device : (DLDevice){kDLCPU, 0};
+  if (kernel->device)
+    return attn_check_device(kernel, place, device, error);
+  if (place.device_type != kDLCPU)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                     "tensor 'q' is on %s; variant '%s' for target '%s' runs "
+                     "on the CPU",
+                     attn_name_place(place).text, kernel->variant,
+                     kernel->target);
+  return attn_check_features(kernel, error);
 }
 
 /* How many workers: no more than there are threads and items. */
@@ -157,20 +162,39 @@ static int dispatch(struct job *job, const attn_run_options *o,
   return ATTN_OK;
 }
 
-/* Reads the lengths into `lens`, q_lens first. */
-static int read_lens(const attn_tensors *t, attn_call *call, int64_t *lens,
-                     attn_error *error) {
-  int status = ATTN_OK;
-  if (t->q_lens) {
-    status = attn_read_lens(t->q_lens, "q_lens", call->q_len, lens, error);
-    call->q_lens = lens;
+/* Whether the tensors of a call are the device's. */
+static int check_memory(attn_device *device, const attn_call *call,
+                        attn_error *error) {
+  const struct {
+    const char *name;
+    const void *data;
+  } tensors[] = {{"q", call->q},
+                 {"k", call->k},
+                 {"v", call->v},
+                 {"o", call->o},
+                 {"lse", call->lse}};
+  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; ++i) {
+    const char *fault = NULL;
+    if (tensors[i].data)
+      fault = device->kind->find_memory_fault(device, tensors[i].data);
+    if (fault)
+      return attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "tensor '%s': the data at %p is %s", tensors[i].name,
+                       tensors[i].data, fault);
   }
-  if (t->kv_lens && !status) {
-    lens += call->batch;
-    status = attn_read_lens(t->kv_lens, "kv_lens", call->kv_len, lens, error);
-    call->kv_lens = lens;
-  }
-  return status;
+  return ATTN_OK;
+}
+
+/* Queues a ready job on the device. */
+static int launch(const struct job *job, const void *params,
+                  size_t params_bytes, const attn_run_options *o,
+                  const attn_allocator *allocator, attn_error *error) {
+  struct attn_prepared prepared = {job->kernel, &job->call, params,
+                                   params_bytes, job->items};
+  int status = check_memory(job->device, &job->call, error);
+  return status ? status
+                : attn_launch(job->device, &prepared, o->stream, !o->stream,
+                              allocator, error);
 }
 
 /* Runs a job whose tensors are checked and whose parameters are not. */
@@ -202,14 +226,40 @@ static int run_with_params(struct job *job, const attn_tensors *t,
                     (long long)job->call.q_len);
   }
   if (!status && job->items)
-    status = dispatch(job, o, allocator, error);
+    status = job->device ? launch(job, memory, bytes, o, allocator, error)
+                         : dispatch(job, o, allocator, error);
   if (memory)
     allocator->free(allocator->context, memory, bytes);
   return status;
 }
 
+int attn_call_fill(const attn_kernel *kernel, const attn_tensors *tensors,
+                   int layout, attn_call *call, int64_t *lens,
+                   attn_error *error) {
+  if (!kernel || !tensors || !call)
+    return attn_fail(error, ATTN_INVALID_ARGUMENT, "attn_call_fill: %s is NULL",
+                     !kernel    ? "kernel"
+                     : !tensors ? "tensors"
+                                : "call");
+  attn_tensors t;
+  int status = attn_copy_struct(&t, sizeof t, tensors, "attn_tensors", error);
+  const attn_run_options o = {.layout = layout};
+  if (!status)
+    status = check_options(&o, error);
+  if (!status)
+    status = attn_check_tensors(kernel, &t, layout, call, error);
+  if (!status && (t.q_lens || t.kv_lens) && call->batch && !lens)
+    status = attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "attn_call_fill: lens is NULL, but there are lengths");
+  if (!status)
+    status = attn_read_lens(&t, call, lens, error);
+  return status ? status : attn_succeed(error);
+}
+
 int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
              const attn_run_options *options, attn_error *error) {
+  attn_error own;
+  error = error ? error : &own;
   if (!kernel || !tensors)
     return attn_fail(error, ATTN_INVALID_ARGUMENT, "attn_run: %s is NULL",
                      kernel ? "tensors" : "kernel");
@@ -220,9 +270,14 @@ int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
     status = attn_copy_struct(&o, sizeof o, options, "attn_run_options", error);
   if (!status)
     status = check_options(&o, error);
-  if (!status)
-    status = check_kernel(kernel, error);
   struct job job = {.kernel = kernel};
+  if (!status)
+    status = check_kernel(kernel, &t, &job.device, error);
+  if (!status && o.stream && !job.device)
+    status = attn_fail(error, ATTN_INVALID_ARGUMENT,
+                       "attn_run_options.stream is %p, but variant '%s' for "
+                       "target '%s' runs on the CPU",
+                       o.stream, kernel->variant, kernel->target);
   if (!status)
     status = attn_check_tensors(kernel, &t, o.layout, &job.call, error);
   if (status)
@@ -239,7 +294,7 @@ int attn_run(const attn_kernel *kernel, const attn_tensors *tensors,
       return attn_fail(error, ATTN_OUT_OF_MEMORY,
                        "no memory for the lengths: %zu bytes", lens_bytes);
   }
-  status = read_lens(&t, &job.call, lens, error);
+  status = attn_read_lens(&t, &job.call, lens, error);
   if (!status)
     status = run_with_params(&job, &t, &o, allocator, error);
   if (lens_bytes)

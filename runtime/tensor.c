@@ -63,13 +63,21 @@ struct attn_type_name attn_name_type(DLDataType type) {
   return name;
 }
 
+const struct attn_place_rule attn_on_host = {{kDLCPU, 0},
+                                             "the runtime reads its values"};
+
+static bool is_same_place(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type &&
+         (a.device_type == kDLCPU || a.device_id == b.device_id);
+}
+
 int attn_check_array(const DLTensor *tensor, const char *kind, const char *name,
-                     int rank, attn_error *error) {
-  if (tensor->device.device_type != kDLCPU)
+                     int rank, struct attn_place_rule rule, attn_error *error) {
+  if (!is_same_place(tensor->device, rule.place))
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
-                     "%s '%s' is on DLPack device type %d, must be on the CPU "
-                     "(%d)",
-                     kind, name, (int)tensor->device.device_type, (int)kDLCPU);
+                     "%s '%s' is on %s, must be on %s (%s)", kind, name,
+                     attn_name_place(tensor->device).text,
+                     attn_name_place(rule.place).text, rule.because);
   if (tensor->ndim != rank)
     return attn_fail(error, ATTN_INVALID_ARGUMENT,
                      "%s '%s' has %d dimensions, must have %d", kind, name,
@@ -153,12 +161,14 @@ int attn_locate_array(const DLTensor *tensor, const char *kind,
 }
 
 static int make_view(struct view *view, const DLTensor *tensor, int32_t type,
-                     bool output, attn_error *error) {
+                     bool output, DLDevice place, attn_error *error) {
   const char *name = view->name;
   if (!tensor)
     return attn_fail(error, ATTN_INVALID_ARGUMENT, "tensor '%s' is missing",
                      name);
-  int status = attn_check_array(tensor, "tensor", name, view->rank, error);
+  struct attn_place_rule rule = {place, "as 'q'"};
+  int status =
+      attn_check_array(tensor, "tensor", name, view->rank, rule, error);
   if (status)
     return status;
   DLDataType wanted = attn_dl_type(type);
@@ -203,7 +213,7 @@ static int check_lens(const DLTensor *tensor, const char *name, int64_t batch,
                       attn_error *error) {
   if (!tensor)
     return ATTN_OK;
-  int status = attn_check_array(tensor, "tensor", name, 1, error);
+  int status = attn_check_array(tensor, "tensor", name, 1, attn_on_host, error);
   if (status)
     return status;
   if (tensor->dtype.code != kDLInt || tensor->dtype.lanes != 1 ||
@@ -229,15 +239,16 @@ int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
   struct view v = {.name = "v", .rank = 4, .axis = axis};
   struct view o = {.name = "o", .rank = 4, .axis = axis};
   struct view lse = {.name = "lse", .rank = 3, .axis = axis};
-  int status = make_view(&q, tensors->q, kernel->q_type, false, error);
+  DLDevice place = tensors->q ? tensors->q->device : (DLDevice){kDLCPU, 0};
+  int status = make_view(&q, tensors->q, kernel->q_type, false, place, error);
   if (!status)
-    status = make_view(&k, tensors->k, kernel->kv_type, false, error);
+    status = make_view(&k, tensors->k, kernel->kv_type, false, place, error);
   if (!status)
-    status = make_view(&v, tensors->v, kernel->kv_type, false, error);
+    status = make_view(&v, tensors->v, kernel->kv_type, false, place, error);
   if (!status)
-    status = make_view(&o, tensors->o, kernel->out_type, true, error);
+    status = make_view(&o, tensors->o, kernel->out_type, true, place, error);
   if (!status && tensors->lse)
-    status = make_view(&lse, tensors->lse, ATTN_F32, true, error);
+    status = make_view(&lse, tensors->lse, ATTN_F32, true, place, error);
   if (status)
     return status;
 
@@ -310,8 +321,9 @@ int attn_check_tensors(const attn_kernel *kernel, const attn_tensors *tensors,
   return ATTN_OK;
 }
 
-int attn_read_lens(const DLTensor *tensor, const char *name, int64_t limit,
-                   int64_t *lens, attn_error *error) {
+/* Copies a checked tensor of lengths, each from 0 to `limit`. */
+static int copy_lens(const DLTensor *tensor, const char *name, int64_t limit,
+                     int64_t *lens, attn_error *error) {
   int64_t stride = tensor->strides ? tensor->strides[0] : 1;
   const char *data = (const char *)tensor->data + tensor->byte_offset;
   for (int64_t b = 0; b < tensor->shape[0]; ++b) {
@@ -327,4 +339,19 @@ int attn_read_lens(const DLTensor *tensor, const char *name, int64_t limit,
                        (long long)limit);
   }
   return ATTN_OK;
+}
+
+int attn_read_lens(const attn_tensors *tensors, attn_call *call, int64_t *lens,
+                   attn_error *error) {
+  int status = ATTN_OK;
+  if (tensors->q_lens) {
+    status = copy_lens(tensors->q_lens, "q_lens", call->q_len, lens, error);
+    call->q_lens = lens;
+  }
+  if (tensors->kv_lens && !status) {
+    lens += call->batch;
+    status = copy_lens(tensors->kv_lens, "kv_lens", call->kv_len, lens, error);
+    call->kv_lens = lens;
+  }
+  return status;
 }

@@ -48,7 +48,7 @@ static double widen_f16(uint16_t bits) {
   return bits >> 15 ? -value : value;
 }
 
-static size_t size_of(int32_t type) {
+size_t attn_size_of(int32_t type) {
   switch (type) {
   case ATTN_F16:
   case ATTN_BF16:
@@ -136,8 +136,8 @@ static struct range find_range(int32_t type, const char *at, int64_t stride,
     return find_range_of_bools((const unsigned char *)at, n);
   struct range range = {INT32_MAX, INT32_MIN, false};
   for (int64_t i = 0; i < n; ++i) {
-    int32_t value =
-        (int32_t)read_value(type, at + i * stride * (int64_t)size_of(type));
+    int32_t value = (int32_t)read_value(
+        type, at + i * stride * (int64_t)attn_size_of(type));
     range.low = value < range.low ? value : range.low;
     range.high = value > range.high ? value : range.high;
     range.zero |= value == 0;
@@ -191,7 +191,7 @@ static int report(struct walk *w, int64_t inner_index, double value,
 /* Looks at n elements one by one. */
 static int check_each(struct walk *w, const char *at, int64_t stride,
                       int64_t first, int64_t n, attn_error *error) {
-  int64_t step = stride * (int64_t)size_of(w->info->type);
+  int64_t step = stride * (int64_t)attn_size_of(w->info->type);
   for (int64_t i = 0; i < n; ++i) {
     double value = read_value(w->info->type, at + i * step);
     const char *fault = find_fault(value, w->info->flags);
@@ -207,7 +207,7 @@ static int check_row(struct walk *w, const char *row, int64_t n,
   int32_t type = w->info->type;
   bool integers = type >= ATTN_I32;
   int64_t stride = w->inner < 0 ? 0 : w->param->stride[w->inner];
-  int64_t step = stride * (int64_t)size_of(type);
+  int64_t step = stride * (int64_t)attn_size_of(type);
   if (!blocks && !stride)
     n = smaller(n, 1);
   for (int64_t first = 0; first < n; first += ATTN_BLOCK) {
@@ -284,7 +284,7 @@ int attn_check_values(const attn_kernel *kernel, const attn_call *call,
       if (i == w.inner)
         continue;
       inside &= w.index[i] < own_extent(&w, i);
-      row += w.index[i] * param->stride[i] * (int64_t)size_of(info->type);
+      row += w.index[i] * param->stride[i] * (int64_t)attn_size_of(info->type);
       if (blocks)
         row_blocks += w.index[i] * param->block_stride[i];
     }

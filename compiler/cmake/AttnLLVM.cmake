@@ -26,7 +26,8 @@ set(ATTN_MLIR_LIBS
 llvm_map_components_to_libnames(ATTN_LLVM_LIBS
   core support irreader passes orcjit orcdebugging
   x86codegen x86asmparser x86desc x86info x86disassembler
-  aarch64codegen aarch64asmparser aarch64desc aarch64info aarch64disassembler)
+  aarch64codegen aarch64asmparser aarch64desc aarch64info aarch64disassembler
+  nvptxcodegen nvptxdesc nvptxinfo)
 
 add_library(attn_llvm INTERFACE)
 target_link_libraries(attn_llvm INTERFACE ${ATTN_LLVM_LIBS})
@@ -55,8 +56,12 @@ target_link_options(attn_mlir INTERFACE -fuse-ld=lld LINKER:--gc-sections)
 
 # lld starts every target that LLVM was built with. Those that are not linked
 # here get an empty start function, so that their code generators stay out.
-set(ATTN_LLVM_TARGETS X86 AArch64)
+# (Back ends with no target in the tree are there for targets from outside, that
+# is for attnc alone: their empty functions are an archive member apart.)
+set(ATTN_LLVM_TARGETS X86 AArch64 NVPTX)
+set(ATTN_OUTSIDE_TARGETS RISCV)
 set(stubs "/* Generated: targets that lld may start and that are not linked. */\n")
+set(outside_stubs "${stubs}")
 foreach(kind IN ITEMS Target TargetInfo TargetMC AsmPrinter AsmParser)
   set(list Targets.def)
   if(kind MATCHES "^Asm")
@@ -69,9 +74,11 @@ foreach(kind IN ITEMS Target TargetInfo TargetMC AsmPrinter AsmParser)
       file(STRINGS ${dir}/llvm/Config/${list} lines REGEX "^LLVM_[A-Z_]+\\([A-Za-z0-9]+\\)")
       foreach(line IN LISTS lines)
         string(REGEX REPLACE "^LLVM_[A-Z_]+\\(([A-Za-z0-9]+)\\).*" "\\1" name "${line}")
-        if(NOT name IN_LIST ATTN_LLVM_TARGETS)
-          string(APPEND stubs "void LLVMInitialize${name}${kind}(void);\n"
-                              "void LLVMInitialize${name}${kind}(void) {}\n")
+        set(function "void LLVMInitialize${name}${kind}(void)")
+        if(name IN_LIST ATTN_OUTSIDE_TARGETS)
+          string(APPEND outside_stubs "${function};\n${function} {}\n")
+        elseif(NOT name IN_LIST ATTN_LLVM_TARGETS)
+          string(APPEND stubs "${function};\n${function} {}\n")
         endif()
       endforeach()
     endif()
@@ -84,7 +91,21 @@ if(TARGET LLVMExtensions)
   set_target_properties(LLVMExtensions PROPERTIES INTERFACE_LINK_LIBRARIES LLVMSupport)
 endif()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/lld_targets.c CONTENT "${stubs}" @ONLY)
-add_library(attn_lld_targets STATIC ${PROJECT_BINARY_DIR}/lld_targets.c)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/lld_outside.c CONTENT "${outside_stubs}" @ONLY)
+add_library(attn_lld_targets STATIC
+  ${PROJECT_BINARY_DIR}/lld_targets.c ${PROJECT_BINARY_DIR}/lld_outside.c)
 
 add_library(attn_lld INTERFACE)
 target_link_libraries(attn_lld INTERFACE ${ATTN_LLD_LIBS} attn_lld_targets ${ATTN_LLD_DEPS})
+
+# The back ends for targets from outside, which bring none. Linked first, so that
+# they are found before the empty functions above.
+llvm_map_components_to_libnames(ATTN_OUTSIDE_LIBS riscvcodegen riscvasmparser riscvdesc riscvinfo)
+add_library(attn_outside_backends INTERFACE)
+target_link_libraries(attn_outside_backends INTERFACE ${ATTN_OUTSIDE_LIBS})
+foreach(name IN LISTS ATTN_OUTSIDE_TARGETS)
+  foreach(kind IN ITEMS TargetInfo Target TargetMC AsmPrinter)
+    target_link_options(attn_outside_backends INTERFACE
+      LINKER:--undefined=LLVMInitialize${name}${kind})
+  endforeach()
+endforeach()

@@ -46,14 +46,19 @@ int main(void) {
   fill(k, 2);
   fill(v, 3);
 
+  attn_error error;
+#ifdef __aarch64__
+  /* One kernel, for all of these machines. */
+  const attn_kernel *kernel = &attn_minilm__arm_neon;
+#else
   /* Kernels for several machines are linked in; the best that runs here is
    * taken, or the one that ATTN_TARGET names. */
-  attn_error error;
   const attn_kernel *kernel = NULL;
   if (attn_minilm__pick(&kernel, &error)) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
+#endif
 
   int64_t shape[] = {BATCH, HEADS, TOKENS, WIDTH};
   DLTensor tensor = {.device = {kDLCPU, 0},

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "targets/arm/Arm.h"
+#include "targets/arm/Emulation.h"
 #include "targets/cpu/CpuTarget.h"
 
 extern "C" {
@@ -33,12 +34,14 @@ static CpuDescriptor neon() {
   d.info.registers = 32;
   d.info.fusedMultiplyAdd = true;
   d.info.multipliesByElement = true;
+  d.info.convertsF16 = true;
   d.info.l1Bytes = 32 << 10;
   d.info.l2Bytes = 512 << 10;
   d.triple = "aarch64-unknown-linux-gnu";
   d.cpu = "generic";
   d.llvmFeatures = "+neon";
   d.initialize = initialize;
+  d.emulation = neonEmulation();
   return d;
 }
 

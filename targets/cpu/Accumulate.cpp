@@ -14,48 +14,60 @@ using namespace mlir;
 
 namespace attn {
 
-/// A panel of V for keys lo..hi-1: where its row of key 0 is, and the stride.
-std::pair<Value, Value> KernelLowering::valuePanel(const KeyRows &rows,
-                                                   bool masked, Value tileRows,
-                                                   Value panel, Value lo,
-                                                   Value hi) {
+/// A panel of V for keys lo..hi-1, dense in columns, from its row of key 0 on.
+Matrix KernelLowering::valuePanel(const KeyRows &rows, bool ahead,
+                                  Value tileRows, Value panel, Value lo,
+                                  Value hi) {
   const int64_t width = panelColumns();
   Value first = e.mul(panel, width);
   Value columns = e.min(e.c(width), e.sub(e.c(valueDim), first));
-  Value from = e.at(rows.base, e.mul(first, rows.columnStride));
+  Matrix from = rows;
+  from.base = e.at(rows.base, e.mul(first, rows.columnStride), rows.element);
   Value whole = e.b.createOrFold<arith::AndIOp>(
       e.equal(columns, e.c(width)), e.equal(rows.columnStride, e.c(1)));
-  // With a mask a copy pays once several register blocks of rows read it;
-  // without, the first block makes it on its way.
+  // A copy made ahead, which is f32, pays once several register blocks of rows
+  // read it; else the first block makes it on its way.
+  const bool isNarrow = rows.element != e.f32;
   Value inPlace = whole;
-  if (masked)
-    inPlace = e.b.createOrFold<arith::AndIOp>(
-        whole, e.less(tileRows, e.c(2 * plan.valueRows + 1)));
+  if (ahead)
+    inPlace =
+        isNarrow
+            ? arith::ConstantOp::create(e.b, e.b.getBoolAttr(false)).getResult()
+            : e.b.createOrFold<arith::AndIOp>(
+                  whole, e.less(tileRows, e.c(2 * plan.valueRows + 1)));
+  Matrix copy{isNarrow && !ahead ? narrowArea : valueArea, e.c(width), e.c(1),
+              ahead ? e.f32 : rows.element};
   e.branch(
       inPlace, [] {},
       [&] {
-        e.branch(
-            whole,
-            [&] {
-              e.unrolled(lo, hi, 4, {}, [&](Value key, ValueRange) {
-                for (int64_t v = 0; v < plan.valueVectors; ++v)
-                  e.store(e.load(e.at(e.at(from, e.mul(key, rows.rowStride)),
-                                      v * e.lanes),
-                                 Aligned::Element),
-                          e.at(e.at(valueArea, e.mul(key, width)), v * e.lanes),
-                          Aligned::Vector);
-                return Values{};
-              });
-            },
-            [&] {
-              e.copyRows(e.sub(hi, lo), columns,
-                         e.at(from, e.mul(lo, rows.rowStride)), rows.rowStride,
-                         rows.columnStride, e.at(valueArea, e.mul(lo, width)),
-                         e.c(width), e.c(1));
-            });
+        auto vectors = [&] {
+          e.unrolled(lo, hi, 4, {}, [&](Value key, ValueRange) {
+            Value source =
+                e.at(from.base, e.mul(key, from.rowStride), from.element);
+            Value sink = e.at(copy.base, e.mul(key, width));
+            for (int64_t v = 0; v < plan.valueVectors; ++v)
+              e.store(e.load(e.at(source, v * e.lanes, from.element),
+                             Aligned::Element, from.element),
+                      e.at(sink, v * e.lanes), Aligned::Vector);
+            return Values{};
+          });
+        };
+        auto elements = [&] {
+          auto part = [&](Matrix of) {
+            of.base = e.at(of.base, e.mul(lo, of.rowStride), of.element);
+            return of;
+          };
+          e.copyRows(e.sub(hi, lo), columns, part(from), part(copy));
+        };
+        // (Else what is not in place is not whole.)
+        if (ahead)
+          e.branch(whole, vectors, elements);
+        else
+          elements();
       });
-  return {e.select(inPlace, from, valueArea),
-          e.select(inPlace, rows.rowStride, e.c(width))};
+  return {e.select(inPlace, from.base, copy.base),
+          e.select(inPlace, from.rowStride, copy.rowStride), e.c(1),
+          copy.element};
 }
 
 /// acc * decay + weights x values over columns lo..hi-1, `rows` rows at a time.
@@ -65,6 +77,7 @@ void KernelLowering::accumulateBlocks(const ValueBlock &block) {
     name += "_masked";
   if (block.copy)
     name += "_copy";
+  name += suffix(block.element);
   Values args = {block.count,  block.acc,    block.decay, block.weights,
                  block.values, block.stride, block.lo,    block.hi};
   if (block.copy)
@@ -99,9 +112,10 @@ void KernelLowering::accumulateBody(const ValueBlock &block) {
   Value none = arith::ConstantOp::create(e.b, e.b.getZeroAttr(e.vi));
   auto step = [&](Value key, ValueRange before) {
     Values next(before), values;
-    Value from = e.at(block.values, e.mul(key, block.stride));
+    Value from = e.at(block.values, e.mul(key, block.stride), block.element);
     for (int64_t v = 0; v < vectors; ++v)
-      values.push_back(e.load(e.at(from, v * e.lanes), Aligned::Element));
+      values.push_back(e.load(e.at(from, v * e.lanes, block.element),
+                              Aligned::Element, block.element));
     if (block.copy)
       for (int64_t v = 0; v < vectors; ++v)
         e.store(values[v],
@@ -133,8 +147,10 @@ void KernelLowering::accumulateBody(const ValueBlock &block) {
     }
     return next;
   };
-  state = e.unrolled(block.lo, block.hi, block.masked ? 1 : plan.unroll, state,
-                     step);
+  // Weights that are told apart, and elements that are converted, take
+  // registers that a second key at a time would not leave.
+  const bool alone = block.masked || block.element != e.f32;
+  state = e.unrolled(block.lo, block.hi, alone ? 1 : plan.unroll, state, step);
   for (int64_t m = 0; m < block.rows; ++m)
     for (int64_t v = 0; v < vectors; ++v)
       e.store(state[m * vectors + v], accAt(m, v), Aligned::Vector);
@@ -152,21 +168,20 @@ Value KernelLowering::allFinite(const KeyRows &rows, Value lo, Value hi) {
   Values sums = e.unrolled(
       lo, hi, kSums, Values(kSums, e.splat(0)),
       [&](Value key, ValueRange before) {
-        Value row = e.at(rows.base, e.mul(key, rows.rowStride));
-        Value own =
-            e.loop(e.c(0), whole, e.lanes, {before[0]},
-                   [&](Value column, ValueRange state) {
-                     return Values{add(
-                         state[0], e.load(e.at(row, column), Aligned::Element),
-                         e.splat(0))};
-                   })[0];
+        const Type type = rows.element;
+        Value row = e.at(rows.base, e.mul(key, rows.rowStride), type);
+        Value own = e.loop(e.c(0), whole, e.lanes, {before[0]},
+                           [&](Value column, ValueRange state) {
+                             Value x = e.load(e.at(row, column, type),
+                                              Aligned::Element, type);
+                             return Values{add(state[0], x, e.splat(0))};
+                           })[0];
         Value rest = e.loop(
             whole, e.c(valueDim), 1, {e.f(0)},
             [&](Value column, ValueRange state) {
-              return Values{
-                  add(state[0],
-                      e.loadScalar(e.at(row, e.mul(column, rows.columnStride))),
-                      e.f(0))};
+              Value x = e.loadScalar(
+                  e.at(row, e.mul(column, rows.columnStride), type), type);
+              return Values{add(state[0], x, e.f(0))};
             })[0];
         // The next key goes on with another sum.
         Values after(before.drop_front());
@@ -262,6 +277,9 @@ void KernelLowering::accumulate(AccumulateOp op) {
   const int64_t width = panelColumns();
   const int64_t panels = llvm::divideCeil(valueDim, width);
   const bool masked = pairs.mask != nullptr;
+  // Converting by integers leaves no registers for accumulators.
+  const bool ahead =
+      masked || (values.element.isF16() && !e.target.convertsF16);
   const int64_t full = plan.valueRows, low = endBlock(full);
   Value tileLo, tileHi;
   std::tie(tileLo, tileHi) =
@@ -271,8 +289,11 @@ void KernelLowering::accumulate(AccumulateOp op) {
   forgetDecayed(acc, pairs.rows);
   e.loop(e.c(0), e.c(panels), 1, [&](Value panel) {
     ValueBlock common;
-    std::tie(common.values, common.stride) =
-        valuePanel(values, masked, pairs.rows, panel, tileLo, tileHi);
+    auto readFrom = [&](const Matrix &panel) {
+      common.values = panel.base, common.stride = panel.rowStride;
+      common.element = panel.element;
+    };
+    readFrom(valuePanel(values, ahead, pairs.rows, panel, tileLo, tileHi));
     Value area = e.at(acc, e.mul(panel, plan.rows * width));
     auto blocks = [&](int64_t height, Value from, Value to, Value copy = {}) {
       ValueBlock b = common;
@@ -295,20 +316,30 @@ void KernelLowering::accumulate(AccumulateOp op) {
         accumulateMasked(pairs, b, r, finite);
       });
     };
-    Value next = e.c(0), whole = e.mul(e.div(rows, e.c(full)), full);
-    if (!masked) {
-      // The first block reads V where it lies and leaves the dense copy.
-      Value some = e.less(next, whole);
-      e.branch(some, [&] { blocks(full, e.c(0), e.c(full), valueArea); });
-      next = e.select(some, e.c(full), next);
-      common.values = e.select(some, valueArea, common.values);
-      common.stride = e.select(some, e.c(width), common.stride);
-    }
-    if (full > low) {
-      blocks(full, next, whole);
-      next = whole;
-    }
-    blocks(low, next, rows);
+    Value whole = e.mul(e.div(rows, e.c(full)), full);
+    auto blocksFrom = [&](Value next) {
+      if (full > low) {
+        blocks(full, next, whole);
+        next = whole;
+      }
+      blocks(low, next, rows);
+    };
+    if (ahead)
+      return blocksFrom(e.c(0));
+    // The first block reads V where it lies and leaves the dense copy.
+    e.branch(
+        e.less(e.c(0), whole),
+        [&] {
+          const ValueBlock inPlace = common;
+          blocks(full, e.c(0), e.c(full), valueArea);
+          readFrom({valueArea, e.c(width), e.c(1), e.f32});
+          blocksFrom(e.c(full));
+          common = inPlace;
+        },
+        [&] {
+          if (full > low)
+            blocks(low, e.c(0), rows);
+        });
   });
 }
 

@@ -5,21 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "targets/cpu/CpuTarget.h"
 #include "compiler/AttnDialect.h"
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
-#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Transforms/Passes.h"
 #include "runtime/attn_abi.h"
+#include "targets/common/Loops.h"
 #include "targets/cpu/TileLowering.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Target/TargetMachine.h"
@@ -41,25 +28,28 @@ std::string CpuTarget::missingHere() const {
   return missing;
 }
 
+const Emulation *CpuTarget::emulation() const {
+  const Emulation &e = d.emulation;
+  return e.program.empty() && e.variable.empty() ? nullptr : &e;
+}
+
 void CpuTarget::registerDialects(DialectRegistry &registry) const {
-  registry.insert<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
-                  vector::VectorDialect, LLVM::LLVMDialect>();
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
+  registerLoopDialects(registry);
 }
 
 LogicalResult CpuTarget::check(AttentionOp op) const {
   LogicalResult result = success();
-  auto f32 = [&](const char *what, Type type) {
-    if (type.isF32())
+  auto stored = [&](const char *what, Type type) {
+    if (type.isF32() || type.isF16() || type.isBF16())
       return;
     op.emitError() << "type " << type << " of " << what
-                   << " is not lowered for " << d.info.name << "; f32 is";
+                   << " is not lowered for " << d.info.name
+                   << "; f32, f16 and bf16 are";
     result = failure();
   };
-  f32("q", op.getQType());
-  f32("kv", op.getKvType());
-  f32("out", op.getOutType());
+  stored("q", op.getQType());
+  stored("kv", op.getKvType());
+  stored("out", op.getOutType());
   auto width = [&](const char *what, int64_t value) {
     if (value <= kMaxWidth)
       return;
@@ -77,15 +67,7 @@ LogicalResult CpuTarget::lowerTiles(ModuleOp module) const {
 }
 
 LogicalResult CpuTarget::lowerToLLVM(ModuleOp module) const {
-  PassManager pm(module.getContext(), ModuleOp::getOperationName());
-  pm.enableVerifier(false);
-  pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertVectorToLLVMPass());
-  pm.addPass(createArithToLLVMConversionPass());
-  pm.addPass(createConvertControlFlowToLLVMPass());
-  pm.addPass(createConvertFuncToLLVMPass());
-  pm.addPass(createReconcileUnrealizedCastsPass());
-  return pm.run(module);
+  return lowerLoopsToLLVM(module);
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>

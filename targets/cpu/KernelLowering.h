@@ -2,7 +2,8 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// How tiles live in scratch memory, all f32, all areas 64-byte aligned:
+// How tiles live in scratch memory, all f32 whatever the call's tensors hold,
+// all areas 64-byte aligned:
 //
 //   queries  [panel][column][lane]   transposed: a panel is the rows that one
 //                                    register block of scores works on
@@ -13,7 +14,7 @@
 //   acc      [panel][row][lane]      a panel is the value columns of one
 //                                    register block of the accumulation
 //   values   [key][lane]             one panel of V, copied once a key tile
-//   keys     [key][column]           only where K's rows are not dense
+//   keys     [key][column]           where K's rows are not dense, or not f32
 //
 // A tile value is updated in place: the tile program uses each state once.
 //
@@ -21,56 +22,14 @@
 #ifndef ATTNC_TARGETS_CPU_KERNELLOWERING_H
 #define ATTNC_TARGETS_CPU_KERNELLOWERING_H
 
-#include "compiler/AttnDialect.h"
-#include "compiler/Plan.h"
-#include "compiler/RangeAnalysis.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
-#include "targets/cpu/Emitter.h"
-#include "llvm/ADT/DenseMap.h"
-#include <map>
-#include <memory>
+#include "targets/common/ProgramLowering.h"
+#include "targets/common/VectorMath.h"
 
 namespace attn {
 
-/// The fields of the call (runtime/attn_abi.h), loaded once.
-struct CallFields {
-  struct Tensor {
-    Value base;
-    Value stride[4];
-  };
-  Tensor operands[4]; ///< by Operand: q, k, v, o
-  Value lse, lseStride[3];
-  Value qLens, kvLens, qLen, kvLen;
-};
-
-/// A parameter of the call (attn_param), loaded once; by dimension.
-struct ParamFields {
-  Value data, blocks;
-  Values last; ///< the extent less one
-  Values stride, blockStride;
-};
-
-/// The call's listed positions; null unless the kernel reads them.
-struct GlobalFields {
-  Value data, stride, counts, most;
-};
-
 /// Keys or values of a tile as they lie in the caller's memory.
-struct KeyRows {
-  Value base, rowStride, columnStride, count;
-};
-
-/// Where the rows and keys of a score tile are, and what the mask says there.
-struct PairInfo {
-  Value batch, group, head, row, rows, heads, shift, key, count, qLen, kvLen;
-  Value step;       ///< between the positions of neighbours; 1 unless dilated
-  Value listedKeys; ///< positions of the columns (i32); null: as above
-  Value listedRows; ///< positions of the rows (i32); null: as above
-  Values loads;     ///< two values for each of the mask's loads
-  mlir::Region *mask = nullptr;  ///< null: every pair counts
-  mlir::Region *score = nullptr; ///< null: the score is the scaled product
-  std::shared_ptr<RangeAnalysis> analysis;
+struct KeyRows : Matrix {
+  Value count;
 };
 
 /// Register blocks of the accumulation, one below the other.
@@ -79,9 +38,10 @@ struct ValueBlock {
   Value count;               ///< of all blocks together
   Value acc, decay, weights; ///< of its first row
   Value values, stride;      ///< a panel of V and the distance of its rows
+  mlir::Type element;        ///< as V is stored there
   Value lo, hi;              ///< columns of the tile
   bool masked = false;       ///< some weights may be those of masked pairs
-  Value copy; ///< where to leave a dense copy of the panel; or null
+  Value copy; ///< where to leave a dense copy of the panel, f32; or null
 };
 
 /// Register blocks of scores: a panel of rows by columns from..to-1 of the
@@ -94,14 +54,7 @@ struct ScoreBlocks {
 
 enum class Bound { Hull, Inner };
 
-/// Where the rows of a tile lie: `row` is the first; null what does not apply.
-struct RowPlaces {
-  Value batch, head, row, heads;
-  Value residue, step; ///< of a class of queries
-  Value listed, shift; ///< positions of the rows, and that of query 0
-};
-
-class KernelLowering {
+class KernelLowering : public ProgramLowering {
 public:
   KernelLowering(KernelOp kernel, mlir::func::FuncOp function,
                  const TargetInfo &target);
@@ -111,57 +64,18 @@ public:
 
 private:
   // The walk (TileLowering.cpp).
-  mlir::LogicalResult block(mlir::Block &block);
-  mlir::LogicalResult operation(mlir::Operation &op);
-  mlir::LogicalResult forLoop(mlir::scf::ForOp op);
-  mlir::LogicalResult ifBranch(mlir::scf::IfOp op);
+  mlir::LogicalResult forLoop(mlir::scf::ForOp op) override;
+  mlir::LogicalResult ifBranch(mlir::scf::IfOp op) override;
+  mlir::LogicalResult tileOp(mlir::Operation &op) override;
   mlir::LogicalResult sameTiles(mlir::Operation *op, mlir::OperandRange yielded,
                                 ValueRange state);
-  void loadCall(Value call);
-  Value field(Value base, size_t offset, mlir::Type type);
-  void item(ItemOp op);
-  void table(TableOp op);
-  Value tableElement(llvm::ArrayRef<int64_t> values, Value at);
-  void length(LengthOp op);
-  Value scalar(Value v) { return scalars.lookup(v); }
   Value allocate(int64_t floats);
   /// Calls a private function of the module; `body` writes it on first use. So
   /// a register block exists once however many tile bodies use it.
   void callRoutine(llvm::StringRef name, ValueRange args,
                    llvm::function_ref<void(ValueRange)> body);
-
-  // Parameters and lists of tokens (Params.cpp).
-  void loadParams(Value call);
-  void param(ParamOp op);
-  void extremes(ExtremesOp op);
-  void listed(ListedOp op);
-  void pick(PickOp op);
-  void position(PositionOp op);
-  /// An element; a vector where an index is one. Integers i32, bools i1, the
-  /// rest f32.
-  Value element(int64_t number, mlir::Type stored, llvm::ArrayRef<bool> inside,
-                ValueRange at);
-  Value member(int64_t list, Value batch, Value position, bool inside);
-  Value clamped(Value index, Value last, bool inside);
-  /// Where an element lies: an address, and for each lane a distance from it in
-  /// elements of type `memory`; no lanes where no index is a vector.
-  struct Place {
-    mlir::Type memory;
-    Value base;
-    Values lanes;
-  };
-  Place placeOf(int64_t number, mlir::Type stored, llvm::ArrayRef<bool> inside,
-                ValueRange at);
-  /// One element as f32, i32 or i8 and i16 as i32; and what that stands for.
-  Value readElement(mlir::Type memory, mlir::Type stored, Value from);
-  Value converted(mlir::Type stored, Value raw);
-  Value together(ValueRange scalars);
-  mlir::Type memoryType(mlir::Type stored);
-  Value fromHalf(Value bits, bool isBrain);
-  Value typedAt(Value base, mlir::Type element, Value offset);
-  Value wide(Value integer); ///< as i64
-  Value listedPosition(Value batch, Value i);
-  Value positionAt(Value positions, Value i);
+  /// What the name of a routine says of elements that it reads.
+  std::string suffix(mlir::Type element);
 
   // Rows in and out (Rows.cpp).
   void loadRows(LoadRowsOp op);
@@ -170,9 +84,7 @@ private:
   void finish(FinishOp op);
   void storeRows(StoreRowsOp op);
   void sink(SinkOp op);
-  template <typename Op> RowPlaces placesOf(Op op);
-  /// The number of the query of row `r` of the tile.
-  Value queryOf(const RowPlaces &places, Value r);
+  void pick(PickOp op);
   Value rowAddress(const CallFields::Tensor &tensor, const RowPlaces &places,
                    Value r);
 
@@ -193,12 +105,12 @@ private:
                          Value first, Value end);
   void forgetDecayed(Value acc, Value rows);
   Value allFinite(const KeyRows &rows, Value lo, Value hi);
-  std::pair<Value, Value> valuePanel(const KeyRows &rows, bool masked,
-                                     Value tileRows, Value panel, Value lo,
-                                     Value hi);
+  Matrix valuePanel(const KeyRows &rows, bool ahead, Value tileRows,
+                    Value panel, Value lo, Value hi);
 
   // Pairs (Pairs.cpp).
   /// Made once for the ops of a step, which share a block.
+  using ProgramLowering::pairInfo;
   PairInfo pairInfo(ScoresOp op);
   /// Columns [lo, hi) of the tile outside which rows first..last (inclusive)
   /// see nothing, or of which each of them sees all.
@@ -226,16 +138,10 @@ private:
   /// The score that the variant makes of `score` there.
   Value scored(const PairInfo &pairs, Value score, const RowVector &rows,
                Value column);
-  /// A region of the variant; `head`, `q` and `k` are i32 or vectors of it.
-  Value evaluate(const PairInfo &pairs, mlir::Region &region, Value score,
-                 Value head, Value q, Value k, const Staged *staged = nullptr,
-                 int64_t vector = 0, Value column = {});
-  /// Writes the ops of a region that `wanted` names; `map` knows its arguments.
-  void writeOps(mlir::Block &block, mlir::IRMapping &map,
-                llvm::function_ref<bool(mlir::Operation &)> wanted,
-                const Staged *staged, int64_t vector);
-  mlir::IRMapping arguments(const PairInfo &pairs, mlir::Block &block,
-                            Value score, Value head, Value q, Value k);
+  Value evaluated(const PairInfo &pairs, mlir::Region &region, Value score,
+                  Value head, Value q, Value k, const RowVector *rows = nullptr,
+                  Value column = {});
+  Value loadedAhead(ParamOp load) override;
   Staged stage(const PairInfo &pairs, Value first, Value lo, Value hi);
   void copyElements(mlir::Type type, Value from, Value stride, Value to,
                     Value count);
@@ -244,42 +150,24 @@ private:
   /// From row to row of what is staged, in elements: a line more than the keys
   /// of a tile, so that rows lie in different sets of the cache.
   int64_t stagedStride() const { return plan.keys + 16; }
-  Value keyPosition(const PairInfo &pairs, Value column);
   /// The numbers of the lanes, as i32.
   Value iota();
 
   int64_t panelRows() const { return plan.scoreVectors * e.lanes; }
   int64_t panelColumns() const { return plan.valueVectors * e.lanes; }
 
-  KernelOp kernel;
-  mlir::func::FuncOp function;
-  Emitter e;
-  Plan plan;
-  int64_t qkDim = 0, valueDim = 0;
-  CallFields call;
-  std::map<int64_t, ParamFields> params; ///< by number
-  GlobalFields globals;
   Value scratch;
   int64_t scratchFloats = 0;
-  mlir::IRMapping scalars;
-  llvm::DenseMap<Value, Value> tiles;   ///< tiles in scratch memory, positions
   llvm::DenseMap<Value, KeyRows> views; ///< tiles in the caller's memory
   llvm::DenseMap<mlir::Operation *, PairInfo> pairs;
   Value scoreArea, peakArea, onesArea, decayArea, lseArea, valueArea, keyArea;
+  Value narrowArea;   ///< of `values`, where V is not f32
   Value rowPositions; ///< i32, of rows at listed positions
   Value maskArea;     ///< of the panel at work, where masks are kept
+  /// While a region is evaluated: whose staged elements, and which column.
+  const RowVector *atWork = nullptr;
+  Value columnAtWork;
 };
-
-/// A function of the math dialect on a vector: exp2 at most 2 ulp off, the
-/// others at most 4, where argument and result are normal numbers; sqrt and
-/// floor exact. NaN for NaN; exp of large arguments is infinity, log of 0 is
-/// -infinity, of less NaN.
-Value emitFunction(Emitter &e, mlir::Operation &op, Value x);
-/// exp(x) for x <= 0; NaN for NaN, 0 below -88; at most 3.3 ulp for
-/// x >= -87 (over a grid of 6 million).
-Value emitExpOfNegative(Emitter &e, Value x);
-/// ln(x) for finite x >= 2^-126; at most 4 ulp. NaN for NaN.
-Value emitLog(Emitter &e, Value x);
 
 } // namespace attn
 

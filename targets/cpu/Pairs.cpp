@@ -6,7 +6,6 @@
 // the variant say of it, on vectors of rows.
 //
 //===----------------------------------------------------------------------===//
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "targets/cpu/KernelLowering.h"
 
 using namespace mlir;
@@ -17,32 +16,12 @@ PairInfo KernelLowering::pairInfo(ScoresOp op) {
   PairInfo &info = pairs[op];
   if (info.batch)
     return info;
-  info.batch = scalar(op.getBatch());
-  info.group = scalar(op.getGroup());
-  info.head = scalar(op.getHead());
-  info.row = scalar(op.getRow());
-  info.rows = scalar(op.getRows());
-  info.heads = scalar(op.getHeads());
-  info.shift = scalar(op.getShift());
-  info.key = scalar(op.getKey());
-  info.count = scalar(op.getCount());
-  info.qLen = scalar(op.getQLen());
-  info.kvLen = scalar(op.getKvLen());
-  info.step = op.getStep() ? scalar(op.getStep()) : e.c(1);
-  if (!op.getScore().empty())
-    info.score = &op.getScore();
-  if (!op.getMask().empty()) {
-    info.mask = &op.getMask();
-    info.analysis =
-        std::make_shared<RangeAnalysis>(RangeAnalysis::analyse(op.getMask()));
-  }
-  for (Value v : op.getLoads())
-    info.loads.push_back(scalar(v));
+  Value keys, rows;
   if (Value listed = op.getK().getDefiningOp<LoadKeysOp>().getListed())
-    info.listedKeys = tiles.lookup(listed);
+    keys = tiles.lookup(listed);
   if (op.getQ().getDefiningOp<LoadRowsOp>().getListed())
-    info.listedRows = rowPositions;
-  return info;
+    rows = rowPositions;
+  return info = ProgramLowering::pairInfo(op, keys, rows);
 }
 
 std::pair<Value, Value> KernelLowering::bounds(const PairInfo &pairs,
@@ -100,8 +79,8 @@ Value KernelLowering::iota() {
 
 Value KernelLowering::positions(const PairInfo &pairs, Value first) {
   if (pairs.listedRows)
-    return LLVM::LoadOp::create(e.b, e.vi,
-                                typedAt(pairs.listedRows, e.i32, first), 4);
+    return LLVM::LoadOp::create(e.b, e.vi, e.at(pairs.listedRows, first, e.i32),
+                                4);
   // Exact in i32 however long the sequence: only the rows of one tile are
   // divided by the number of heads.
   Value at = e.add(pairs.row, first);
@@ -122,143 +101,36 @@ Value KernelLowering::positions(const PairInfo &pairs, Value first) {
   return arith::AddIOp::create(e.b, queries, narrow(e.add(base, pairs.shift)));
 }
 
-/// Of a column of the tile, as i32.
-Value KernelLowering::keyPosition(const PairInfo &pairs, Value column) {
-  if (pairs.listedKeys)
-    return positionAt(pairs.listedKeys, column);
-  return arith::TruncIOp::create(e.b, e.i32,
-                                 e.add(pairs.key, e.mul(column, pairs.step)));
+/// A region on vectors of rows.
+Value KernelLowering::evaluated(const PairInfo &pairs, Region &region,
+                                Value score, Value head, Value q, Value k,
+                                const RowVector *rows, Value column) {
+  if (rows && rows->staged) {
+    atWork = rows;
+    columnAtWork = e.sub(column, rows->staged->from);
+  }
+  Value result = evaluate(pairs, region, score, head, q, k);
+  atWork = nullptr;
+  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
+}
+
+Value KernelLowering::loadedAhead(ParamOp load) {
+  Value area = atWork ? atWork->staged->areas.lookup(load) : Value();
+  return area ? stagedElement(load.getStored(), area, columnAtWork,
+                              atWork->number)
+              : area;
 }
 
 Value KernelLowering::allowed(const PairInfo &pairs, const RowVector &rows,
                               Value column) {
-  return evaluate(pairs, *pairs.mask, {},
-                  arith::TruncIOp::create(e.b, e.i32, pairs.head),
-                  rows.positions, keyPosition(pairs, column), rows.staged,
-                  rows.number, column);
+  return evaluated(pairs, *pairs.mask, {}, narrow(pairs.head), rows.positions,
+                   keyPosition(pairs, column), &rows, column);
 }
 
 Value KernelLowering::scored(const PairInfo &pairs, Value score,
                              const RowVector &rows, Value column) {
-  return evaluate(pairs, *pairs.score, score,
-                  arith::TruncIOp::create(e.b, e.i32, pairs.head),
-                  rows.positions, keyPosition(pairs, column), rows.staged,
-                  rows.number, column);
-}
-
-IRMapping KernelLowering::arguments(const PairInfo &pairs, Block &block,
-                                    Value score, Value head, Value q, Value k) {
-  IRMapping map;
-  unsigned next = 0;
-  auto bind = [&](Value v) { map.map(block.getArgument(next++), v); };
-  auto narrow = [&](Value v) -> Value {
-    return arith::TruncIOp::create(e.b, e.i32, v);
-  };
-  if (score)
-    bind(score);
-  bind(narrow(pairs.batch));
-  bind(head);
-  bind(narrow(pairs.group));
-  bind(q);
-  bind(k);
-  bind(narrow(pairs.qLen));
-  bind(narrow(pairs.kvLen));
-  return map;
-}
-
-Value KernelLowering::evaluate(const PairInfo &pairs, Region &region,
-                               Value score, Value head, Value q, Value k,
-                               const Staged *staged, int64_t vector,
-                               Value column) {
-  Block &block = region.front();
-  IRMapping map = arguments(pairs, block, score, head, q, k);
-  Staged here;
-  if (staged) {
-    here = *staged;
-    here.column = e.sub(column, staged->from);
-  }
-  writeOps(block, map, [](Operation &) { return true; }, &here, vector);
-  Value result = map.lookup(block.getTerminator()->getOperand(0));
-  return isa<VectorType>(result.getType()) ? result : e.broadcast(result);
-}
-
-void KernelLowering::writeOps(Block &block, IRMapping &map,
-                              llvm::function_ref<bool(Operation &)> wanted,
-                              const Staged *staged, int64_t vector) {
-  const unsigned first = block.getNumArguments() - kMaskArgs;
-  llvm::DenseMap<Value, Value> broadcasts;
-  auto isVectorNow = [&](Value v) {
-    return isa<VectorType>(map.lookup(v).getType());
-  };
-  // What depends on the query or the score is a vector, and so is what a
-  // function takes; the rest stays scalar and is worked out once.
-  for (Operation &op : block.without_terminator()) {
-    if (!wanted(op))
-      continue;
-    if (auto load = dyn_cast<ParamOp>(op)) {
-      if (Value area = staged ? staged->areas.lookup(load) : Value()) {
-        map.map(load.getValue(),
-                stagedElement(load.getStored(), area, staged->column, vector));
-        continue;
-      }
-      SmallVector<Value> at;
-      for (Value index : load.getAt())
-        at.push_back(map.lookup(index));
-      map.map(load.getValue(), element(load.getNumber(), load.getStored(),
-                                       load.getInside(), at));
-      continue;
-    }
-    if (auto asked = dyn_cast<MemberOp>(op)) {
-      const bool ofKey =
-          asked.getPosition() == block.getArgument(first + MaskK);
-      map.map(asked.getValue(),
-              member(asked.getNumber(), map.lookup(asked.getBatch()),
-                     map.lookup(asked.getPosition()), ofKey));
-      continue;
-    }
-    if (auto congruent = dyn_cast<CongruentOp>(op)) {
-      Value operands[] = {map.lookup(congruent.getK()),
-                          map.lookup(congruent.getQ()),
-                          map.lookup(congruent.getStep())};
-      if (llvm::any_of(congruent->getOperands(), isVectorNow))
-        for (Value &v : operands)
-          v = isa<VectorType>(v.getType()) ? v : e.broadcast(v);
-      Value rest = arith::RemSIOp::create(
-          e.b, arith::SubIOp::create(e.b, operands[0], operands[1]),
-          operands[2]);
-      map.map(congruent.getValue(),
-              arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, rest,
-                                    arith::ConstantOp::create(
-                                        e.b, e.b.getZeroAttr(rest.getType()))));
-      continue;
-    }
-    const bool isFunction = isa<math::MathDialect>(op.getDialect());
-    if (!isFunction && llvm::none_of(op.getOperands(), isVectorNow)) {
-      e.b.clone(op, map);
-      continue;
-    }
-    // (A scalar stays one for whoever else reads it.)
-    IRMapping own;
-    for (Value v : op.getOperands()) {
-      if (isVectorNow(v)) {
-        own.map(v, map.lookup(v));
-        continue;
-      }
-      Value &wide = broadcasts[v];
-      if (!wide)
-        wide = e.broadcast(map.lookup(v));
-      own.map(v, wide);
-    }
-    if (isFunction) {
-      map.map(op.getResult(0),
-              emitFunction(e, op, own.lookup(op.getOperand(0))));
-      continue;
-    }
-    Operation *copy = e.b.clone(op, own);
-    map.map(op.getResults(), copy->getResults());
-    for (Value result : copy->getResults())
-      result.setType(VectorType::get({e.lanes}, result.getType()));
-  }
+  return evaluated(pairs, *pairs.score, score, narrow(pairs.head),
+                   rows.positions, keyPosition(pairs, column), &rows, column);
 }
 
 /// The ops that the indices of a load need; nothing where they need a load.
@@ -328,9 +200,8 @@ KernelLowering::Staged KernelLowering::stage(const PairInfo &pairs, Value first,
                       arith::TruncIOp::create(e.b, e.i32, pairs.head),
                       positions(pairs, e.add(first, v * e.lanes)),
                       keyPosition(pairs, lo));
-        writeOps(
-            block, map, [&](Operation &op) { return needed->contains(&op); },
-            nullptr, 0);
+        writeOps(block, map,
+                 [&](Operation &op) { return needed->contains(&op); });
         SmallVector<Value> at;
         for (Value index : load.getAt())
           at.push_back(map.lookup(index));
@@ -343,17 +214,30 @@ KernelLowering::Staged KernelLowering::stage(const PairInfo &pairs, Value first,
                                4));
         for (auto [lane, distance] : llvm::enumerate(place.lanes)) {
           Value to =
-              typedAt(area, place.memory,
-                      e.c((v * e.lanes + int64_t(lane)) * stagedStride()));
-          copyElements(place.memory,
-                       typedAt(place.base, place.memory, distance), stride, to,
-                       e.sub(hi, lo));
+              e.at(area, e.c((v * e.lanes + int64_t(lane)) * stagedStride()),
+                   place.memory);
+          copyElements(place.memory, e.at(place.base, distance, place.memory),
+                       stride, to, e.sub(hi, lo));
         }
       }
       staged.areas[load] = area;
     });
   }
   return staged;
+}
+
+Value KernelLowering::stagedElement(Type stored, Value area, Value column,
+                                    int64_t vector) {
+  Type memory = memoryType(stored);
+  Value base = e.at(area, column, memory);
+  Values lanes;
+  for (int64_t lane = 0; lane < e.lanes; ++lane)
+    lanes.push_back(readElement(
+        memory, stored,
+        LLVM::GEPOp::create(e.b, e.ptr, memory, base,
+                            ArrayRef<LLVM::GEPArg>{int32_t(
+                                (vector * e.lanes + lane) * stagedStride())})));
+  return converted(stored, together(lanes));
 }
 
 /// `count` elements, `stride` apart, to a dense place.
@@ -365,13 +249,13 @@ void KernelLowering::copyElements(mlir::Type type, Value from, Value stride,
   Value whole = e.select(e.equal(stride, e.c(1)),
                          e.mul(e.div(count, e.c(wide)), wide), e.c(0));
   e.loop(e.c(0), whole, wide, [&](Value i) {
-    Value x = LLVM::LoadOp::create(e.b, vector, typedAt(from, type, i), bytes);
-    LLVM::StoreOp::create(e.b, x, typedAt(to, type, i), bytes);
+    Value x = LLVM::LoadOp::create(e.b, vector, e.at(from, i, type), bytes);
+    LLVM::StoreOp::create(e.b, x, e.at(to, i, type), bytes);
   });
   e.loop(whole, count, 1, [&](Value i) {
-    Value x = LLVM::LoadOp::create(
-        e.b, type, typedAt(from, type, e.mul(i, stride)), bytes);
-    LLVM::StoreOp::create(e.b, x, typedAt(to, type, i), bytes);
+    Value x = LLVM::LoadOp::create(e.b, type,
+                                   e.at(from, e.mul(i, stride), type), bytes);
+    LLVM::StoreOp::create(e.b, x, e.at(to, i, type), bytes);
   });
 }
 

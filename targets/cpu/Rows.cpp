@@ -11,41 +11,42 @@ using namespace mlir;
 
 namespace attn {
 
-template <typename Op> RowPlaces KernelLowering::placesOf(Op op) {
-  RowPlaces places{scalar(op.getBatch()),
-                   scalar(op.getHead()),
-                   scalar(op.getRow()),
-                   scalar(op.getHeads()),
-                   {},
-                   {},
-                   {},
-                   {}};
-  if (!op.getResidue().empty()) {
-    places.residue = scalar(op.getResidue()[0]);
-    places.step = scalar(op.getResidue()[1]);
-  }
-  if (op.getListed())
-    places.listed = rowPositions;
-  if (op.getShift())
-    places.shift = scalar(op.getShift());
-  return places;
-}
-
-Value KernelLowering::queryOf(const RowPlaces &places, Value r) {
-  if (places.listed)
-    return e.sub(wide(positionAt(places.listed, r)), places.shift);
-  Value query = e.div(e.add(places.row, r), places.heads);
-  return places.step ? e.add(places.residue, e.mul(query, places.step)) : query;
-}
-
-/// Row `r` is of head `head + (row + r) % heads`.
 Value KernelLowering::rowAddress(const CallFields::Tensor &tensor,
                                  const RowPlaces &places, Value r) {
-  Value itsHead = e.add(places.head, e.rem(e.add(places.row, r), places.heads));
-  Value offset = e.add(e.mul(places.batch, tensor.stride[0]),
-                       e.add(e.mul(itsHead, tensor.stride[1]),
-                             e.mul(queryOf(places, r), tensor.stride[2])));
-  return e.at(tensor.base, offset);
+  return e.at(tensor.base, rowOffset(tensor, places, r), tensor.element);
+}
+
+/// Those of `most` and one more: what is left out is written, and then written
+/// over.
+void KernelLowering::pick(PickOp op) {
+  // One place more: what is left out is written, and then written over.
+  Value area = allocate(op.getPositions().getType().getMost() + 1);
+  tiles[op.getPositions()] = area;
+  Value batch = scalar(op.getBatch());
+  Values outside;
+  for (Value v : op.getOutside())
+    outside.push_back(scalar(v));
+  Value count =
+      e.loop(scalar(op.getFirst()), scalar(op.getEnd()), 1, {e.c(0)},
+             [&](Value i, ValueRange state) {
+               Value position = listedPosition(batch, i);
+               LLVM::StoreOp::create(
+                   e.b, arith::TruncIOp::create(e.b, e.i32, position),
+                   e.at(area, state[0], e.i32), 4);
+               if (outside.empty())
+                 return Values{e.add(state[0], 1)};
+               Value distance = e.sub(position, outside[0]);
+               Value before = e.less(position, outside[0]);
+               Value beyond = e.less(e.sub(outside[1], e.c(1)), position);
+               Value apart = arith::CmpIOp::create(
+                   e.b, arith::CmpIPredicate::ne,
+                   arith::RemSIOp::create(e.b, distance, outside[2]), e.c(0));
+               Value kept = arith::OrIOp::create(
+                   e.b, arith::OrIOp::create(e.b, before, beyond), apart);
+               return Values{
+                   e.add(state[0], arith::ExtUIOp::create(e.b, e.i64, kept))};
+             })[0];
+  scalars.map(op.getCount(), count);
 }
 
 void KernelLowering::loadRows(LoadRowsOp op) {
@@ -54,7 +55,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
   tiles[op.getTile()] = area;
   const int64_t width = panelRows();
   Value count = scalar(op.getCount());
-  const RowPlaces places = placesOf(op);
+  const RowPlaces places = placesOf(op, rowPositions);
   if (op.getListed()) {
     // One position for each row; rows beyond the last have the last one's.
     Value positions = tiles.lookup(op.getListed());
@@ -62,7 +63,7 @@ void KernelLowering::loadRows(LoadRowsOp op) {
     e.loop(e.c(0), e.c(plan.rows), 1, [&](Value r) {
       Value number = e.div(e.add(within, e.min(r, last)), places.heads);
       LLVM::StoreOp::create(e.b, positionAt(positions, number),
-                            typedAt(rowPositions, e.i32, r), 4);
+                            e.at(rowPositions, r, e.i32), 4);
     });
   }
   Value scale = e.f(static_cast<float>(op.getScale().convertToDouble()));
@@ -80,7 +81,8 @@ void KernelLowering::loadRows(LoadRowsOp op) {
         [&] {
           Value from = rowAddress(q, places, r);
           each([&](Value d) {
-            Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3])));
+            Value x = e.loadScalar(e.at(from, e.mul(d, q.stride[3]), q.element),
+                                   q.element);
             return arith::MulFOp::create(e.b, x, scale).getResult();
           });
         },
@@ -92,28 +94,31 @@ void KernelLowering::loadKeys(LoadKeysOp op) {
   Operand which = op.getSource().getDefiningOp<TensorOp>().getWhich();
   const CallFields::Tensor &tensor = call.operands[int(which)];
   if (op.getListed()) {
-    // Copied together, dense.
+    // Copied together, dense and as f32.
     const int64_t width = op.getTile().getType().getCols();
     Value area = allocate(plan.keys * width), count = scalar(op.getCount());
     Value positions = tiles.lookup(op.getListed());
-    Value head =
-        e.at(tensor.base, e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
-                                e.mul(scalar(op.getHead()), tensor.stride[1])));
+    Value head = e.at(tensor.base,
+                      e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
+                            e.mul(scalar(op.getHead()), tensor.stride[1])),
+                      tensor.element);
     e.loop(e.c(0), count, 1, [&](Value key) {
       Value token = wide(positionAt(positions, key));
-      e.copyRows(e.c(1), e.c(width), e.at(head, e.mul(token, tensor.stride[2])),
-                 e.c(0), tensor.stride[3], e.at(area, e.mul(key, width)),
-                 e.c(0), e.c(1));
+      e.copyRows(e.c(1), e.c(width),
+                 {e.at(head, e.mul(token, tensor.stride[2]), tensor.element),
+                  e.c(0), tensor.stride[3], tensor.element},
+                 {e.at(area, e.mul(key, width)), e.c(0), e.c(1), e.f32});
     });
-    views[op.getTile()] = {area, e.c(width), e.c(1), count};
+    views[op.getTile()] = {{area, e.c(width), e.c(1), e.f32}, count};
     return;
   }
   Value offset = e.add(e.mul(scalar(op.getBatch()), tensor.stride[0]),
                        e.add(e.mul(scalar(op.getHead()), tensor.stride[1]),
                              e.mul(scalar(op.getToken()), tensor.stride[2])));
   Value step = op.getStep() ? scalar(op.getStep()) : e.c(1);
-  views[op.getTile()] = {e.at(tensor.base, offset),
-                         e.mul(tensor.stride[2], step), tensor.stride[3],
+  views[op.getTile()] = {{e.at(tensor.base, offset, tensor.element),
+                          e.mul(tensor.stride[2], step), tensor.stride[3],
+                          tensor.element},
                          scalar(op.getCount())};
 }
 
@@ -132,14 +137,7 @@ void KernelLowering::sink(SinkOp op) {
   Value max = allocate(plan.rows), sum = allocate(plan.rows);
   tiles[op.getMax()] = max;
   tiles[op.getSum()] = sum;
-  PairInfo info;
-  info.batch = scalar(op.getBatch());
-  info.group = scalar(op.getGroup());
-  info.qLen = scalar(op.getQLen());
-  info.kvLen = scalar(op.getKvLen());
-  auto narrow = [&](Value v) -> Value {
-    return arith::TruncIOp::create(e.b, e.i32, v);
-  };
+  const PairInfo info = pairInfo(op);
   Value head = narrow(scalar(op.getHead())), zero = narrow(e.c(0));
   Value heads = e.broadcast(narrow(scalar(op.getHeads())));
   Value none = e.splat(-std::numeric_limits<float>::infinity());
@@ -149,7 +147,7 @@ void KernelLowering::sink(SinkOp op) {
     Value row = arith::AddIOp::create(e.b, e.broadcast(within), iota());
     Value own = arith::AddIOp::create(e.b, e.broadcast(head),
                                       arith::RemUIOp::create(e.b, row, heads));
-    Value logit = evaluate(info, op.getLogit(), {}, own, zero, zero);
+    Value logit = evaluated(info, op.getLogit(), {}, own, zero, zero);
     Value absent =
         arith::CmpFOp::create(e.b, arith::CmpFPredicate::OEQ, logit, none);
     e.store(logit, e.at(max, r), Aligned::Vector);
@@ -200,37 +198,29 @@ void KernelLowering::storeRows(StoreRowsOp op) {
   Value out = tiles.lookup(op.getOut()), lse = tiles.lookup(op.getLse());
   const int64_t width = panelColumns();
   Value count = scalar(op.getCount());
-  const RowPlaces places = placesOf(op);
+  const RowPlaces places = placesOf(op, rowPositions);
   auto each = [&](llvm::function_ref<void(Value)> body) {
-    e.loop(e.c(0), count, 1, [&](Value r) {
-      Value others = arith::ConstantOp::create(e.b, e.b.getBoolAttr(true));
-      for (int64_t list : op.getButMembersOf().value_or(ArrayRef<int64_t>())) {
-        Value is = member(list, places.batch,
-                          e.add(queryOf(places, r), places.shift), false);
-        others = arith::SelectOp::create(
-            e.b, is, arith::ConstantOp::create(e.b, e.b.getBoolAttr(false)),
-            others);
-      }
-      e.branch(others, [&] { body(r); });
-    });
+    e.loop(e.c(0), count, 1,
+           [&](Value r) { e.branch(isOwn(op, places, r), [&] { body(r); }); });
   };
   each([&](Value r) {
     Value to = rowAddress(o, places, r);
     // A panel after the other: each is a dense row of `width` columns.
     e.loop(e.c(0), e.c(valueDim), width, [&](Value column) {
       Value from = e.at(out, e.add(e.mul(column, plan.rows), e.mul(r, width)));
-      e.copyRows(e.c(1), e.min(e.c(width), e.sub(e.c(valueDim), column)), from,
-                 e.c(width), e.c(1), e.at(to, e.mul(column, o.stride[3])),
-                 e.c(0), o.stride[3]);
+      e.copyRows(e.c(1), e.min(e.c(width), e.sub(e.c(valueDim), column)),
+                 {from, e.c(width), e.c(1), e.f32},
+                 {e.at(to, e.mul(column, o.stride[3]), o.element), e.c(0),
+                  o.stride[3], o.element});
     });
   });
-  Value none = LLVM::ZeroOp::create(e.b, e.ptr);
   Value wanted =
-      LLVM::ICmpOp::create(e.b, LLVM::ICmpPredicate::ne, call.lse, none);
+      LLVM::ICmpOp::create(e.b, LLVM::ICmpPredicate::ne, call.lse, null());
   e.branch(wanted, [&] {
     CallFields::Tensor target{
         call.lse,
-        {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}}};
+        {call.lseStride[0], call.lseStride[1], call.lseStride[2], {}},
+        e.f32};
     each([&](Value r) {
       e.storeScalar(e.loadScalar(e.at(lse, r)), rowAddress(target, places, r));
     });

@@ -13,41 +13,51 @@ using namespace mlir;
 
 namespace attn {
 
-/// K's rows at a stride of `qkDim`: where they lie, or copied there.
+/// K's rows as f32 at a stride of `qkDim`: where they lie, or copied. Every
+/// element is read once for each panel of rows, so it is converted here.
 Value KernelLowering::denseKeys(const KeyRows &rows) {
-  Value dense = e.b.createOrFold<arith::AndIOp>(
-      e.equal(rows.rowStride, e.c(qkDim)), e.equal(rows.columnStride, e.c(1)));
+  Value dense =
+      rows.element == e.f32
+          ? e.b.createOrFold<arith::AndIOp>(e.equal(rows.rowStride, e.c(qkDim)),
+                                            e.equal(rows.columnStride, e.c(1)))
+          : arith::ConstantOp::create(e.b, e.b.getBoolAttr(false)).getResult();
   e.branch(
       dense, [] {},
       [&] {
-        e.copyRows(rows.count, e.c(qkDim), rows.base, rows.rowStride,
-                   rows.columnStride, keyArea, e.c(qkDim), e.c(1));
+        e.copyRows(rows.count, e.c(qkDim), rows,
+                   {keyArea, e.c(qkDim), e.c(1), e.f32});
       });
   return e.select(dense, rows.base, keyArea);
 }
 
-/// While the first rows are at work (`ahead`), the keys of the next block are
-/// asked for, and the values that `accumulate` will read in narrow columns,
-/// which no hardware foresees.
+/// While the first rows are at work (`ahead`), the keys of the next block
+/// (where they were converted together: of the next tile) are asked for, and
+/// the values that `accumulate` will read in narrow columns, which no hardware
+/// foresees.
 void KernelLowering::scoreBlocks(int64_t height, const ScoreBlocks &blocks) {
   callRoutine(
-      "scores_" + std::to_string(height),
+      "scores_" + std::to_string(height) + suffix(blocks.k.element) +
+          suffix(blocks.v.element),
       {blocks.keys, blocks.queries, blocks.scores, blocks.peak, blocks.from,
        blocks.to, blocks.last, blocks.ahead, blocks.k.base, blocks.k.rowStride,
        blocks.v.base, blocks.v.rowStride},
       [&](ValueRange in) {
         Value keys = in[0], queries = in[1], scores = in[2], peak = in[3];
         Value last = in[6], ahead = in[7];
-        auto ask = [&](Value base, Value stride, Value first, int64_t columns) {
+        auto ask = [&](Value base, Value stride, Value first, int64_t columns,
+                       Type element) {
           e.loop(e.c(0), e.c(height), 1, [&](Value i) {
-            e.prefetch(e.at(base, e.mul(e.add(first, i), stride)), columns);
+            e.prefetch(e.at(base, e.mul(e.add(first, i), stride), element),
+                       columns, element);
           });
         };
+        const Type k = blocks.k.element, v = blocks.v.element;
+        const int64_t distance = k == e.f32 ? height : plan.keys;
         e.loop(in[4], in[5], height, [&](Value key) {
           key = e.min(key, last);
           e.branch(ahead, [&] {
-            ask(in[8], in[9], e.add(key, height), qkDim);
-            ask(in[10], in[11], key, valueDim);
+            ask(in[8], in[9], e.add(key, distance), qkDim, k);
+            ask(in[10], in[11], key, valueDim, v);
           });
           scoreBody(height, e.at(keys, e.mul(key, qkDim)), queries,
                     e.at(scores, e.mul(key, plan.rows)), peak);

@@ -7,6 +7,7 @@
 #define ATTNC_TARGETS_CPU_TILELOWERING_H
 
 #include "compiler/Target.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace attn {
 

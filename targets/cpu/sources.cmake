@@ -1,4 +1,4 @@
-foreach(file Accumulate CpuTarget Emitter Functions Pairs Params Rows Scores Softmax TileLowering VectorMath)
+foreach(file Accumulate CpuTarget Pairs Rows Scores Softmax TileLowering)
   set_property(GLOBAL APPEND PROPERTY ATTN_TARGET_SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/${file}.cpp)
 endforeach()

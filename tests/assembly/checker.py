@@ -37,7 +37,7 @@ AFTER_AVX2 = re.compile(
     r"(?:insert|extract|broadcast|shuf)[fi](?:32|64)x[248]|blendmp[sd]|"
     r"pblendm[bwdq]|reduce\w+|range\w+|fpclass\w+|pmovu?s?[wdq][bwd]|"
     r"pmovm2[bwdq]|pmov[bwdq]2m|cvt\w*u(?:qq|dq)\w*|"
-    r"cvt\w*qq\w*|cvtph2ps|cvtps2ph|fixupimm\w+)$")
+    r"cvt\w*qq\w*|fixupimm\w+)$")
 # ... and of extensions that no level has.
 NO_LEVEL = re.compile(
     r"(?:popcnt[lq]?|lzcnt[lq]?|tzcnt[lq]?|movbe[lq]?|andn[lq]|bextr[lq]|"
@@ -47,7 +47,7 @@ NO_LEVEL = re.compile(
     r"v\w+(?:ph|sh)|vpopcnt\w+|vpconflict\w+|vplzcnt\w+|vexp2\w+|vrcp28\w+|"
     r"vrsqrt28\w+|vpcompress[bw]|vpexpand[bw]|vpsh[lr]dv?[wdq]|vgf2p8\w+|"
     r"v?aes\w+|v?pclmul\w+|v?sha\w+)$")
-# What ends in ph and is older than arithmetic on halves.
+# What ends in ph and is older than arithmetic on halves: F16C.
 OLDER = re.compile(r"vcvtps2ph$")
 
 

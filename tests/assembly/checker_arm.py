@@ -7,7 +7,8 @@ import checker
 from checker import DENSE, MAX_FRAME
 
 # The least part of a dense loop's vector instructions that are multiply-adds or
-# loads, and of a large loop's instructions that are multiply-adds.
+# loads, those that widen included, and of a large loop's instructions that are
+# multiply-adds.
 MIN_USEFUL, MIN_SHARE = 0.95, 0.65
 # Multiply-adds of a large loop, at least; there are two.
 LARGEST = 24
@@ -15,6 +16,7 @@ LARGEST = 24
 JUMP = re.compile(r"(?:b|b\.[a-z]+|cbn?z|tbn?z|br|ret)$")
 FUSED = re.compile(r"fml[as]$")
 LOAD = re.compile(r"ld\w+$")
+WIDEN = re.compile(r"(?:fcvtl|u?shll)2?$")
 VECTOR = re.compile(r"\bv\d+\.|\b[qds]\d+\b")
 STACK = re.compile(r"\[sp\b")
 # What looks at each weight of a pair, where a mask may rule pairs out.
@@ -81,7 +83,8 @@ def check_loops(functions):
             by_element = [i for i in adds if i.operands.endswith("]")]
             if len(adds) >= LARGEST and len(by_element) < len(adds):
                 yield f"{place} multiplies by element only {len(by_element)} times"
-            loads = [i for i in vector if LOAD.match(i.name)]
+            loads = [i for i in vector
+                     if LOAD.match(i.name) or WIDEN.match(i.name)]
             useful = (len(adds) + len(loads)) / len(vector)
             if useful < MIN_USEFUL:
                 yield (f"{place}: {useful:.2f} of the vector instructions multiply, "

@@ -114,7 +114,7 @@ class Checker(unittest.TestCase):
             "x86-avx2": ["vmovaps\t%zmm0, %zmm1", "vmovaps\t%ymm16, %ymm1",
                          "kmovw\t%eax, %k1", "vpternlogd\t$1, %ymm0, %ymm1, %ymm2",
                          "vaddps\t(%rax){1to8}, %ymm0, %ymm1", "tzcntq\t%rax, %rax",
-                         "shlxq\t%rax, %rcx, %rdx", "vcvtph2ps\t%xmm0, %ymm1"],
+                         "shlxq\t%rax, %rcx, %rdx", "vcvtph2ps\t%ymm0, %zmm1"],
             "x86-avx512": ["vpdpbusd\t%zmm0, %zmm1, %zmm2", "vpermb\t%zmm0, %zmm1, %zmm2",
                            "vaddph\t%zmm0, %zmm1, %zmm2", "vplzcntd\t%zmm0, %zmm1",
                            "andnq\t%rax, %rcx, %rdx"],
@@ -129,7 +129,8 @@ class Checker(unittest.TestCase):
                        "cvttps2dq\t%xmm0, %xmm1", "pshufd\t$0, %xmm0, %xmm1"],
             "x86-avx2": ["vmovshdup\t%ymm0, %ymm1", "vpmulld\t%ymm0, %ymm1, %ymm2",
                          "vpmovsxdq\t%xmm0, %ymm1", "vblendvps\t%ymm0, %ymm1, %ymm2, %ymm3",
-                         "vpmaxsd\t%ymm0, %ymm1, %ymm2", "vpcmpgtd\t%ymm0, %ymm1, %ymm2"],
+                         "vpmaxsd\t%ymm0, %ymm1, %ymm2", "vpcmpgtd\t%ymm0, %ymm1, %ymm2",
+                         "vcvtph2ps\t%xmm0, %ymm1", "vcvtps2ph\t$4, %ymm0, (%rax)"],
             "x86-avx512": ["vpternlogd\t$1, %zmm0, %zmm1, %zmm2",
                            "vmovshdup\t%zmm0, %zmm1", "kmovw\t%eax, %k1"],
         }

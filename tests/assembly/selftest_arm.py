@@ -62,6 +62,11 @@ class Checker(unittest.TestCase):
         self.sees("of the vector instructions", good().replace(
             "\tadd\tx15", "\tdup\tv3.4s, v10.s[0]\n" * 2 + "\tadd\tx15"))
 
+    def test_widening_belongs_to_loading(self):
+        widened = good().replace("\tadd\tx15", "\tfcvtl\tv8.4s, v8.4h\n"
+                                 "\tshll2\tv9.4s, v8.8h, #16\n\tadd\tx15")
+        self.assertEqual(self.complaints(widened), [])
+
     def test_other_work(self):
         self.sees("arithmetic, less than", good().replace(
             "\tadd\tx15", "\tadd\tx9, x9, #1\n" * 40 + "\tadd\tx15"))

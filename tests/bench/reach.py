@@ -52,6 +52,8 @@ TIMES = (
     ("bias tensor against none",
      (variant(128, "score = s + bias[h, q, k]", "bias: f32[heads, queries, keys]"),
       ("--param", "bias=random")), (PLAIN, ()), 4096, False),
+    ("f16 against f32", (variant(128, "type = f16"), ()), (PLAIN, ()), 4096, False),
+    ("bf16 against f32", (variant(128, "type = bf16"), ()), (PLAIN, ()), 4096, False),
     ("causal against dense, by pairs", (variant(128, "mask = causal"), ()),
      (PLAIN, ()), 4096, True),
     ("sliding(512) of 16384 against dense, by pairs",

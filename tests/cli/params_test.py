@@ -2,7 +2,6 @@
 
 import json
 import math
-import struct
 
 import support
 
@@ -100,9 +99,9 @@ class Params(support.Case):
             return ([y for part in value for y in flat(part)]
                     if isinstance(value, list) else [value])
         def half(value):
-            return struct.unpack("<h", struct.pack("<e", value))[0]
-        def brain(value): # exact ones only
-            return struct.unpack("<i", struct.pack("<f", value))[0] >> 16
+            return support.encode(value, "f2")
+        def brain(value):
+            return support.encode(value, "u2")
         for name, shape, kind, turn in (
                 ("n", (), "i4", int), ("c", (), "f4", float), ("on", (), "b1", int),
                 ("slope", (H,), "f4", float), ("half", (H,), "f2", half),

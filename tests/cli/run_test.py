@@ -3,7 +3,7 @@
 import math
 
 import support
-from support import CAUSAL, DENSE, npy
+from support import CAUSAL, DENSE, decode, encode, npy
 
 Q, KV = (2, 4, 5, 24), (2, 2, 7, 24)
 
@@ -77,7 +77,7 @@ class Run(support.Case):
         ran = 0
         for line in self.succeed("targets").out.splitlines():
             name = line.split()[0]
-            if "runs here" in line:
+            if "runs here" in line or "interpreter" in line:
                 self.succeed("run", "causal.attn", *inputs, "--target", name,
                              "--out", "o.npy")
                 self.close(self.load("o.npy")[1], out)
@@ -86,6 +86,49 @@ class Run(support.Case):
                 self.refuse("run", "causal.attn", *inputs, "--target", name,
                             says=[name, "lacks"])
         self.assertGreater(ran, 0)
+
+    def test_half_precision(self):
+        # Each tensor in its own type, and the results of it.
+        numpy = {"f32": "f4", "f16": "f2", "bf16": "u2"}
+        tolerance = {"f32": 2e-5, "f16": 2e-3, "bf16": 1e-2}
+        for q, kv, out in (("f16",) * 3, ("bf16",) * 3, ("bf16", "f16", "f32"),
+                           ("f32", "bf16", "f16")):
+            self.write("half.attn", DENSE.replace(
+                "}", f"  type = {{ q = {q}, kv = {kv}, out = {out} }}\n}}"))
+            inputs = self.tensors(Q, KV, KV)
+            held = []
+            for name, kind in zip("qkv", (q, kv, kv)):
+                shape, values = self.load(f"{name}.npy")
+                kind = numpy[kind]
+                if kind != "f4":
+                    bits = [encode(x, kind) for x in values]
+                    self.save(f"{name}.npy", shape, bits, kind)
+                    values = [decode(x, kind) for x in bits]
+                held.append(values)
+            want, lse = evaluate(*held, Q, KV)
+            for extra in ((), ("--type", kv)):
+                self.succeed("run", "half.attn", *inputs, *extra, "--out", "o.npy",
+                             "--lse", "l.npy")
+            self.assertIn(f"'<{numpy[out]}'".encode(), self.files()["o.npy"])
+            shape, got = self.load("o.npy")
+            self.assertEqual(shape, Q)
+            if out != "f32":
+                got = [decode(x, numpy[out]) for x in got]
+            largest = max(1, max(map(abs, held[2])))
+            for a, b in zip(got, want):
+                self.assertLessEqual(abs(a - b), tolerance[out] * largest)
+            self.close(self.load("l.npy")[1], lse)
+            self.assertRegex(self.succeed("run", "half.attn", *inputs).out,
+                             r"mean .*, 0 not finite")
+
+    def test_types_are_named(self):
+        self.write("half.attn", DENSE.replace("}", "  type = bf16\n}"))
+        inputs = self.tensors(Q, KV, KV)
+        self.refuse("run", "half.attn", *inputs, says=["q.npy", "'f4'", "'u2'", "bf16"])
+        self.refuse("run", "half.attn", *inputs, "--type", "f16",
+                    says=["--type f16", "bf16"])
+        self.refuse("run", "half.attn", *inputs, "--type", "f64",
+                    says=["--type", "f64", "bf16"])
 
     def test_threads_do_not_change_bits(self):
         self.write("dense.attn", DENSE)

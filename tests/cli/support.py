@@ -19,7 +19,7 @@ DENSE = "attention dense {\n  heads = 4  kv_heads = 2  head_dim = 24\n}\n"
 CAUSAL = "attention causal_small {\n  heads = 2  head_dim = 16  mask = causal\n}\n"
 
 TYPE_CODES = {"f4": "f", "i4": "i", "i8": "q", "f8": "d", "b1": "B", "u1": "B",
-              "i1": "b"}
+              "i1": "b", "f2": "h", "u2": "h"}
 
 
 class Result:
@@ -107,7 +107,7 @@ def npy(shape, values, kind="f4", order="<", version=1, fortran=False):
     prefix = 10 if version == 1 else 12
     header += " " * (-(prefix + len(header) + 1) % 64) + "\n"
     length = struct.pack("<H" if version == 1 else "<I", len(header))
-    data = array.array(TYPE_CODES.get(kind, "h"), values).tobytes()
+    data = array.array(TYPE_CODES[kind], values).tobytes()
     return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + data
 
 
@@ -122,6 +122,21 @@ def read_npy(data):
     values.frombytes(data[10 + length:])
     assert len(values) == product(header["shape"])
     return header["shape"], list(values)
+
+
+def encode(value, kind):
+    """The bits of a number as f2, or as bf16 in u2, as a signed number; the
+    nearest, ties to even."""
+    if kind == "f2":
+        return struct.unpack("<h", struct.pack("<e", value))[0]
+    bits = struct.unpack("<i", struct.pack("<f", value))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def decode(bits, kind):
+    if kind == "f2":
+        return struct.unpack("<e", struct.pack("<h", bits))[0]
+    return struct.unpack("<f", struct.pack("<i", bits << 16))[0]
 
 
 def main():

@@ -3,8 +3,8 @@
  * Part of attnc. Apache-2.0.
  *
  * usage: program BUNDLE
- * Runs the kernel of layer.attn that is linked in and the one in the bundle,
- * and compares both with plain loops in double precision.
+ * Runs the kernel of layer.attn that is linked in, KERNEL, and the one in the
+ * bundle, and compares both with plain loops in double precision.
  *
  *===----------------------------------------------------------------------===*/
 #include "attn.h"
@@ -98,16 +98,26 @@ static int run(attn_bundle *bundle, const char *from) {
   return worst <= 2e-5 ? 0 : 1;
 }
 
+/* Whether the machine has each of the words, "a,b,c", and no part of one. */
+static int has_all(const char *words) {
+  size_t length;
+  for (; *words; words += length + (words[length] == ',')) {
+    length = strcspn(words, ",");
+    if (!attn_machine_has(words, length) || attn_machine_has(words, length - 1))
+      return 0;
+  }
+  return strstr(attn_machine_features(), KERNEL.features) != NULL;
+}
+
 int main(int argc, char **argv) {
   if (argc != 2)
     return fail("usage: program BUNDLE");
   fill(q, sizeof q / sizeof q[0], 1);
   fill(k, sizeof k / sizeof k[0], 2);
   fill(v, sizeof v / sizeof v[0], 3);
-  if (!attn_machine_has("neon", 4) || attn_machine_has("neo", 3) ||
-      !strstr(attn_machine_features(), "neon"))
+  if (!has_all(KERNEL.features))
     return fail("the features of this machine are not told");
-  const attn_kernel *const linked[] = {&attn_layer__arm_neon};
+  const attn_kernel *const linked[] = {&KERNEL};
   attn_error error;
   attn_bundle *bundle = NULL;
   if (attn_bundle_open_static(linked, 1, &bundle, &error))

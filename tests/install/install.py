@@ -18,13 +18,15 @@ import sys
 RUNTIME_LIMIT = 128 << 10  # bytes of the stripped runtime library
 
 
-def run(*command, **options):
+def run(*command, quiet=False, **options):
+    """What a command prints, which is also shown unless `quiet`."""
     print("+", *command, flush=True)
     done = subprocess.run(
         [str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, **options,
     )
-    print(done.stdout, end="", flush=True)
+    if not quiet or done.returncode != 0:
+        print(done.stdout, end="", flush=True)
     if done.returncode != 0:
         raise SystemExit(f"{command[0]} ended with {done.returncode}")
     return done.stdout
@@ -52,7 +54,9 @@ def check_files(args):
         "bin/attnc", "lib/libattn.so", "lib/libattn.a", "lib/libattnc.so",
         "include/attn/attn.h", "include/attn/attn_abi.h",
         "include/attn/dsl/Spec.h", "include/attn/dsl/Variant.h",
+        "include/attn/compiler/Target.h", "include/attn/targets/cpu/CpuTarget.h",
         "lib/cmake/attnc/attncConfig.cmake", "lib/cmake/attnc/AttncKernels.cmake",
+        "lib/cmake/attnc/AttncTarget.cmake",
     ):
         expect((args.prefix / name).exists(), f"{name} is not installed")
     no_llvm(args.prefix / "lib/libattn.so")
@@ -70,6 +74,8 @@ def check_files(args):
         ("attn.h", "clang-22", "c11"), ("attn_abi.h", "clang-22", "c11"),
         ("attn.h", "clang++-22", "c++17"),
         ("dsl/Spec.h", "clang++-22", "c++17"), ("dsl/Variant.h", "clang++-22", "c++17"),
+        ("compiler/Target.h", "clang++-22", "c++17"),
+        ("targets/cpu/CpuTarget.h", "clang++-22", "c++17"),
     ):
         language = "c" if compiler == "clang-22" else "c++"
         run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-pedantic",

@@ -7,6 +7,7 @@
 #define ATTNC_TESTS_KERNELS_KERNELTEST_H
 
 #include "compiler/Compiler.h"
+#include "tests/support/Emulated.h"
 #include "tests/support/Generate.h"
 #include "tests/support/Properties.h"
 #include <fmt/format.h>
@@ -52,6 +53,16 @@ inline Code compileHere(const Spec &spec, const std::string &target,
   for (const Diagnostic &diagnostic : diagnostics)
     error += render(diagnostic, "test.attn", print(spec));
   return code;
+}
+
+/// The kernel as an object, for an emulator.
+inline Code objectFor(const Spec &spec, const std::string &target) {
+  CompileOptions options;
+  options.target = target;
+  CompileResult result = compile(spec, "obj", options);
+  for (const Diagnostic &diagnostic : result.diagnostics)
+    ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));
+  return emulatedCode(result.data, kernelSymbol(spec.name, target));
 }
 
 inline std::string suffix(const testing::TestParamInfo<std::string> &info) {

@@ -9,6 +9,8 @@
 #include "tests/kernels/KernelTest.h"
 #include "tests/support/Check.h"
 #include "tests/support/Emulated.h"
+#include <algorithm>
+#include <cmath>
 
 namespace attn::test {
 namespace {
@@ -25,6 +27,12 @@ TEST(Targets, EachRunsHereOrIsEmulated) {
   }
 }
 
+TEST(Targets, WhatIsNoTargetHasNoEmulator) {
+  const Emulator emulator = emulatorFor("no-such");
+  EXPECT_EQ(emulator.command, "");
+  EXPECT_EQ(emulator.missing, "there is no emulator for no-such");
+}
+
 TEST(Targets, ForeignOnesAreRefused) {
   for (const TargetState &state : targetStates()) {
     if (state.runsHere)
@@ -34,16 +42,6 @@ TEST(Targets, ForeignOnesAreRefused) {
               nullptr);
     EXPECT_NE(error.find(state.missing), std::string::npos) << error;
   }
-}
-
-/// The kernel as an object, for an emulator.
-Code objectFor(const Spec &spec, const std::string &target) {
-  CompileOptions options;
-  options.target = target;
-  CompileResult result = compile(spec, "obj", options);
-  for (const Diagnostic &diagnostic : result.diagnostics)
-    ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));
-  return emulatedCode(result.data, kernelSymbol(spec.name, target));
 }
 
 /// Random variants, and main loops, of a target through its emulator.
@@ -82,6 +80,79 @@ void checkEmulated(const std::string &target, int variants) {
 TEST(Emulated, Avx512Kernels) { checkEmulated("x86-avx512", 10); }
 TEST(Emulated, Avx2Kernels) { checkEmulated("x86-avx2", 10); }
 TEST(Emulated, NeonKernels) { checkEmulated("arm-neon", 40); }
+
+/// The same variants and calls on any target, each call in several layouts.
+std::vector<std::unique_ptr<Trial>> commonTrials(const TargetState &target) {
+  const char *const texts[] = {
+      "attention plain { heads = 2 head_dim = 46 }",
+      "attention grouped { heads = 3 kv_heads = 1 head_dim = 66 mask = causal "
+      "}",
+      "attention slope { heads = 12 head_dim = 9 "
+      "score = s + alibi_slope(h) * (k - q)  mask = window(9, 3) }",
+      "attention capped { heads = 2 head_dim = { qk = 31, value = 17 } "
+      "score = softcap(s, 3.0)  mask = causal && sliding(20) }",
+  };
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (const char *text : texts) {
+    const Spec spec = parseOne(text);
+    std::string error;
+    const Code code = target.runsHere ? compileHere(spec, target.name, error)
+                                      : objectFor(spec, target.name);
+    EXPECT_EQ(error, "");
+    for (int64_t base : {0, 1, 2, 5, 9}) { // elements past a multiple of 64
+      Case c = caseOf(spec, 2, 33, 70);
+      for (Layout *layout : {&c.q, &c.k, &c.v, &c.o}) {
+        layout->placement = Placement::Start;
+        layout->before = base;
+        layout->gap[3] = base % 2;
+      }
+      trials.push_back(std::make_unique<Trial>(c, code, Order::AllAtOnce));
+    }
+  }
+  return trials;
+}
+
+/// All of a call's outputs.
+std::vector<float> resultsOf(const Trial &trial) {
+  std::vector<float> all;
+  const auto take = [&](const Tensor &tensor) {
+    tensor.forEach([&](const Index &at) { all.push_back(tensor.get(at)); });
+  };
+  take(trial.buffers.o);
+  take(trial.buffers.lse);
+  return all;
+}
+
+TEST(Agreement, TheSameCallsOnEveryTarget) {
+  std::vector<std::vector<float>> first;
+  for (const TargetState &target : targetStates()) {
+    SCOPED_TRACE(target.name);
+    const auto trials = commonTrials(target);
+    std::vector<Job> jobs;
+    for (const auto &trial : trials)
+      jobs.push_back(trial->job);
+    const auto executor = target.runsHere
+                              ? makeNativeExecutor()
+                              : makeEmulatedExecutor(emulatorFor(target.name));
+    const std::vector<std::string> outcomes = executor->run(jobs);
+    for (size_t n = 0; n < trials.size(); ++n) {
+      EXPECT_EQ(trials[n]->judge(outcomes[n]), "") << describe(trials[n]->c);
+      // On one target the bits are those of the first layout.
+      const size_t same = n / 5 * 5;
+      EXPECT_EQ(trials[n]->buffers.outputBits(),
+                trials[same]->buffers.outputBits())
+          << describe(trials[n]->c);
+      const std::vector<float> results = resultsOf(*trials[n]);
+      if (first.size() <= n)
+        first.push_back(results);
+      ASSERT_EQ(results.size(), first[n].size());
+      const double allowed = tolerance(trials[n]->c.spec.outType);
+      for (size_t i = 0; i < results.size(); ++i)
+        ASSERT_NEAR(results[i], first[n][i],
+                    allowed * std::max(1.F, std::fabs(first[n][i])));
+    }
+  }
+}
 
 TEST(Check, ReportsWhatItRan) {
   Spec spec = variant(4, 2, 24, "mask = causal && sliding(30)");

@@ -70,6 +70,15 @@ class Structure(unittest.TestCase):
         for text in ("warm alarm farm", "sequence spark possess", "context extx"):
             self.assertEqual(self.breaches("machine_words", {"dsl/A.h": text}), [])
 
+    def test_variant_words(self):
+        for text in ("op.getMask();", "// a dilated row", "GlobalFields globals;",
+                     "bool isCausal;", "int window_size;"):
+            found = self.breaches("variant_words", {"targets/cuda/A.cpp": text + "\n"})
+            self.assertEqual([n for n, _ in found], ["targets/cuda/A.cpp"], text)
+        for name, text in (("targets/cuda/A.cpp", "global memory, members"),
+                           ("targets/cpu/A.cpp", "op.getMask();")):
+            self.assertEqual(self.breaches("variant_words", {name: text + "\n"}), [])
+
     def test_includes(self):
         for name, path in (
             ("compiler/A.cpp", "dsl/Lexer.h"),

@@ -183,23 +183,28 @@ CallBuffers::CallBuffers(const Case &c, const attn_kernel *kernel)
   resetOutputs();
 }
 
+std::vector<attn_argument> CallBuffers::given() const {
+  std::vector<attn_argument> all;
+  for (size_t n = 0; n < arguments.size(); ++n)
+    all.push_back(
+        {theCase.spec.params[n].name.c_str(), &arguments[n].tensor()});
+  return all;
+}
+
 void CallBuffers::prepareParameters() {
   if (!kernel || theCase.spec.params.empty())
     return;
-  std::vector<attn_argument> given;
-  for (size_t n = 0; n < arguments.size(); ++n)
-    given.push_back(
-        {theCase.spec.params[n].name.c_str(), &arguments[n].tensor()});
+  const std::vector<attn_argument> all = given();
   size_t bytes = 0;
   attn_error error{};
   theCall.params = nullptr;
-  int status = attn_params_check(kernel, given.data(), given.size(), &theCall,
+  int status = attn_params_check(kernel, all.data(), all.size(), &theCall,
                                  &bytes, &error);
   if (status == ATTN_OK) {
     if (prepared.size() != bytes)
       prepared = GuardedBuffer(bytes, bytes % 64 == 0 ? Placement::End
                                                       : Placement::Start);
-    status = attn_params_fill(kernel, given.data(), given.size(), &theCall,
+    status = attn_params_fill(kernel, all.data(), all.size(), &theCall,
                               prepared.data(), &error);
   }
   refusal =

@@ -7,7 +7,7 @@
 #define ATTNC_TESTS_SUPPORT_CASE_H
 
 #include "dsl/Spec.h"
-#include "runtime/attn_abi.h"
+#include "runtime/attn.h"
 #include "tests/oracle/Oracle.h"
 #include "tests/support/Argument.h"
 #include "tests/support/Tensor.h"
@@ -89,6 +89,8 @@ public:
   /// empty text.
   const std::string &error() const { return refusal; }
   std::vector<Region> regions() const;
+  /// The parameters as callers of the runtime pass them; they point into this.
+  std::vector<attn_argument> given() const;
 
   /// Makes K and V of a key (of all kv heads of one batch entry) poison. Takes
   /// effect in memory at once and is part of the inputs from then on.

@@ -54,6 +54,16 @@ constexpr const char *kPublic[] = {
     "(m: f16[heads, keys])  score = s + m[h, k]  mask = causal",
 };
 
+/// The same of tensors whose elements are not f32, which a target may refuse.
+constexpr const char *kTypes[] = {
+    "type = f16",
+    "type = f16  mask = causal",
+    "type = bf16  mask = causal && sliding(20)",
+    "type = { q = f16, kv = bf16, out = f32 }  mask = window(9, 9, 2)",
+    "type = { q = f32, kv = f32, out = bf16 }",
+    "(t: tokens)  type = bf16  mask = window(2) || global(t)",
+};
+
 /// Parts of the language of which a target may refuse some.
 constexpr const char *kParts[] = {
     "head_dim = 8",
@@ -61,6 +71,7 @@ constexpr const char *kParts[] = {
     "head_dim = 4096",
     "head_dim = 8  type = f16",
     "head_dim = 8  type = bf16",
+    "head_dim = 8  type = { q = bf16, kv = f16, out = f32 }",
     "head_dim = 8  type = { q = f32, kv = i8, out = f32 }",
     "head_dim = 8  type = { q = f32, kv = f8e4m3, out = f32 }",
     "head_dim = 8  rope = { theta = 10000, layout = half }",
@@ -88,10 +99,14 @@ public:
       : runner(runner), report(report), seed(seed), progress(progress) {}
 
   void sizes();
-  void publicCases(int64_t calls);
+  template <size_t n>
+  void listed(const std::string &name, const char *const (&gists)[n],
+              int64_t calls);
   void random(const std::string &name, const Features &features,
               int64_t variants, int64_t calls);
   void parts();
+  /// Whether the target lowers a variant of this gist; else `why` not.
+  bool lowers(const std::string &gist, std::string *why = nullptr);
 
 private:
   void begin(const std::string &name) {
@@ -178,12 +193,14 @@ void Suite::sizes() {
   runner.flush();
 }
 
-void Suite::publicCases(int64_t calls) {
-  begin("public cases");
-  for (const char *gist : kPublic)
+template <size_t n>
+void Suite::listed(const std::string &name, const char *const (&gists)[n],
+                   int64_t calls) {
+  begin(name);
+  for (const char *gist : gists)
     run(textOf(++number, gist, "head_dim = 24"),
         [&](const Spec &spec, const Code &code) {
-          for (int64_t n = 0; n < calls; ++n) {
+          for (int64_t call = 0; call < calls; ++call) {
             Choices choices(seed + ++number);
             add(randomCase(choices, runner.limited(Features()), spec,
                            code.descriptor()),
@@ -208,14 +225,20 @@ void Suite::random(const std::string &name, const Features &features,
   runner.flush();
 }
 
+bool Suite::lowers(const std::string &gist, std::string *why) {
+  Code code;
+  std::vector<Diagnostic> diagnostics;
+  if (runner.prepare(parseOne(textOf(0, gist, "")), code, diagnostics))
+    return true;
+  if (why && !diagnostics.empty())
+    *why = diagnostics.front().message;
+  return false;
+}
+
 void Suite::parts() {
-  for (const char *gist : kParts) {
-    Code code;
-    std::vector<Diagnostic> diagnostics;
-    if (!runner.prepare(parseOne(textOf(0, gist, "")), code, diagnostics))
-      report.refused.push_back(
-          {gist, diagnostics.empty() ? "" : diagnostics.front().message});
-  }
+  for (const char *gist : kParts)
+    if (std::string why; !lowers(gist, &why))
+      report.refused.push_back({gist, why});
 }
 
 } // namespace
@@ -232,10 +255,15 @@ checkTarget(const std::string &target, int64_t effort, uint64_t seed,
   try {
     Suite suite(*runner, report, seed, progress);
     suite.sizes();
-    suite.publicCases(4);
+    suite.listed("public cases", kPublic, 4);
     suite.random("random variants", Features::level1(), effort, 3);
     suite.random("random scores and lists", Features::level2(), effort, 3);
-    suite.random("random parameters", Features::level3(), effort, 3);
+    Features all = Features::level3();
+    all.types = suite.lowers("head_dim = 8  type = f16") &&
+                suite.lowers("head_dim = 8  type = bf16");
+    if (all.types)
+      suite.listed("f16 and bf16", kTypes, 4);
+    suite.random("random parameters", all, effort, 3);
     suite.parts();
   } catch (const std::exception &error) {
     report.error = error.what();

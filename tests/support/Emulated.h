@@ -6,6 +6,7 @@
 #ifndef ATTNC_TESTS_SUPPORT_EMULATED_H
 #define ATTNC_TESTS_SUPPORT_EMULATED_H
 
+#include "compiler/Target.h"
 #include "tests/support/Executor.h"
 #include <memory>
 #include <string>
@@ -27,9 +28,11 @@ struct Emulator {
   std::string linksWith; ///< packages without which it can't link, maybe
 };
 
-/// The emulator for a `--target`. For x86-avx512 it is named by the environment
-/// variable ATTN_AVX512_RUNNER, else by the CMake setting of the same name; the
-/// others are found in PATH.
+/// Finds what a target names: in PATH, or by an environment variable, for which
+/// the CMake setting of the same name is the default.
+Emulator findEmulator(const Emulation &emulation);
+
+/// The same for a registered target by its name. Needs the compiler.
 Emulator emulatorFor(const std::string &target);
 
 /// A kernel as an object file, with what it says of itself. Throws

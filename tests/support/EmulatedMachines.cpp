@@ -1,4 +1,4 @@
-//===- tests/support/EmulatedMachines.cpp - Emulators and their tools -----===//
+//===- tests/support/EmulatedMachines.cpp - Emulators of this system ------===//
 //
 // Part of attnc. Apache-2.0.
 //
@@ -35,76 +35,56 @@ std::string findProgram(const std::string &name) {
   return {};
 }
 
-/// What runs single programs of another machine on this system. The CPU is one
-/// that has what the target may use, and little more.
-struct UserMode {
-  const char *target;
-  const char *program;
-  const char *cpu;
-  const char *triple;
-  const char *packages; ///< of Debian, that linking needs on other machines
-};
+/// The settings of the build that stand in for environment variables.
+std::string builtSetting(const std::string &variable) {
+  return variable == "ATTN_AVX512_RUNNER" ? ATTN_AVX512_RUNNER : "";
+}
 
-constexpr const char *kLinkArm = "gcc-aarch64-linux-gnu, libc6-dev-arm64-cross";
-constexpr const char *kLinkX86 = "gcc-x86-64-linux-gnu, libc6-dev-amd64-cross";
-constexpr UserMode kUserModes[] = {
-    {"arm-neon", "qemu-aarch64", "cortex-a57", "aarch64-linux-gnu", kLinkArm},
-    {"x86-64", "qemu-x86_64", "qemu64", "x86_64-linux-gnu", kLinkX86},
-    {"x86-avx2", "qemu-x86_64", "Haswell", "x86_64-linux-gnu", kLinkX86},
-};
+/// Sets the emulator's program, or what is missing.
+void findNamed(Emulator &emulator, const std::string &variable) {
+  const std::string command =
+      setting(variable.c_str(), builtSetting(variable).c_str());
+  if (command.empty())
+    emulator.missing = fmt::format(
+        "no emulator is named: set {}, in the environment or when configuring, "
+        "to a program that runs static executables of this target",
+        variable);
+  else if (access(command.c_str(), X_OK) != 0)
+    emulator.missing = fmt::format(
+        "{} is '{}', which is not an executable file", variable, command);
+  else
+    emulator.command = command;
+  emulator.name = std::filesystem::path(emulator.command).filename();
+}
 
-Emulator userModeEmulator(const UserMode &mode, const std::string &clang) {
-  Emulator emulator;
+void findInPath(Emulator &emulator, const Emulation &emulation) {
   // The second is the name of the statically linked one.
   for (const char *ending : {"", "-static"})
     if (emulator.command.empty())
-      emulator.command = findProgram(std::string(mode.program) + ending);
-  if (emulator.command.empty()) {
-    emulator.missing = fmt::format(
-        "there is no {} in PATH; Debian's package qemu-user brings it",
-        mode.program);
-    return emulator;
-  }
-  emulator.name = mode.program;
-  emulator.options = {"-cpu", mode.cpu};
-  emulator.compiler = {clang, fmt::format("--target={}", mode.triple)};
-  emulator.linksWith = mode.packages;
-  return emulator;
-}
-
-Emulator avx512Runner(const std::string &clang) {
-  Emulator emulator;
-  std::string command = setting("ATTN_AVX512_RUNNER", ATTN_AVX512_RUNNER);
-  if (command.empty()) {
+      emulator.command = findProgram(emulation.program + ending);
+  if (emulator.command.empty())
     emulator.missing =
-        "no emulator is named: set ATTN_AVX512_RUNNER, in the environment or "
-        "when configuring, to a program that runs static AVX-512 executables";
-    return emulator;
-  }
-  if (access(command.c_str(), X_OK) != 0) {
-    emulator.missing = fmt::format(
-        "ATTN_AVX512_RUNNER is '{}', which is not an executable file", command);
-    return emulator;
-  }
-  emulator.name = std::filesystem::path(command).filename();
-  emulator.command = command;
-  emulator.hasOwnFiles = true;
-  emulator.compiler = {clang, "--target=x86_64-linux-gnu"};
-  emulator.linksWith = kLinkX86;
-  return emulator;
+        fmt::format("there is no {} in PATH; Debian's package {} brings it",
+                    emulation.program, emulation.package);
+  else
+    emulator.name = emulation.program;
 }
 
 } // namespace
 
-Emulator emulatorFor(const std::string &target) {
-  const std::string clang = setting("ATTN_CLANG", ATTN_CLANG);
-  if (target == "x86-avx512")
-    return avx512Runner(clang);
-  for (const UserMode &mode : kUserModes)
-    if (target == mode.target)
-      return userModeEmulator(mode, clang);
+Emulator findEmulator(const Emulation &emulation) {
   Emulator emulator;
-  emulator.missing = "there is no emulator for " + target;
+  if (emulation.variable.empty())
+    findInPath(emulator, emulation);
+  else
+    findNamed(emulator, emulation.variable);
+  if (emulator.command.empty())
+    return emulator;
+  emulator.options = emulation.options;
+  emulator.hasOwnFiles = emulation.hasOwnFiles;
+  emulator.compiler = {setting("ATTN_CLANG", ATTN_CLANG),
+                       "--target=" + emulation.triple};
+  emulator.linksWith = emulation.linkPackages;
   return emulator;
 }
 

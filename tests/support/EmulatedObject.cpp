@@ -8,9 +8,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tests/support/Emulated.h"
+#include <cstddef>
 #include <cstring>
 #include <elf.h>
 #include <fmt/format.h>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -18,20 +20,6 @@
 namespace attn::test {
 
 namespace {
-
-/// The relocation that stores a 64-bit address, the only kind that a
-/// description is made of. (Code and its tables have others.)
-uint32_t addressRelocation(uint16_t machine) {
-  switch (machine) {
-  case EM_X86_64:
-    return R_X86_64_64;
-  case EM_AARCH64:
-    return R_AARCH64_ABS64;
-  default:
-    throw std::runtime_error(
-        fmt::format("an object of an unknown machine, ELF number {}", machine));
-  }
-}
 
 /// The sections that are loaded, in aligned memory; the others are empty.
 using Sections = std::vector<std::vector<uint64_t>>;
@@ -60,19 +48,21 @@ public:
         std::memcpy(memory[n].data(), span(section.sh_offset, section.sh_size),
                     section.sh_size);
     }
-    const uint32_t address = addressRelocation(header.e_machine);
-    for (const Elf64_Shdr &section : sections)
-      if (section.sh_type == SHT_RELA && section.sh_info < memory.size() &&
-          !memory[section.sh_info].empty())
-        relocate(section, address);
   }
 
-  /// The data of an exported symbol.
-  const std::byte *find(const std::string &name, size_t size) {
+  /// The description of a kernel, an exported symbol, with its pointers set.
+  const attn_kernel *find(const std::string &name) {
     for (const Elf64_Sym &symbol : symbols) {
-      if (ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL &&
-          symbol.st_shndx != SHN_UNDEF && text(names + symbol.st_name) == name)
-        return place(symbol, 0, size);
+      if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL ||
+          symbol.st_shndx == SHN_UNDEF || text(names + symbol.st_name) != name)
+        continue;
+      const std::byte *data = place(symbol, 0, sizeof(attn_kernel));
+      const uint32_t address = addressRelocation(symbol);
+      forEachRelocation([&](size_t section, const Elf64_Rela &entry) {
+        if (ELF64_R_TYPE(entry.r_info) == address)
+          relocate(section, entry);
+      });
+      return reinterpret_cast<const attn_kernel *>(data);
     }
     throw std::runtime_error(
         fmt::format("the object does not have the symbol '{}'", name));
@@ -121,18 +111,38 @@ private:
     return reinterpret_cast<std::byte *>(memory[section].data()) + at;
   }
 
-  void relocate(const Elf64_Shdr &section, uint32_t address) {
-    for (const auto &entry : readAll<Elf64_Rela>(
-             section.sh_offset, section.sh_size / sizeof(Elf64_Rela))) {
-      if (ELF64_R_TYPE(entry.r_info) != address)
-        continue;
-      Elf64_Sym here = {};
-      here.st_shndx = static_cast<uint16_t>(section.sh_info);
-      here.st_value = entry.r_offset;
-      const std::byte *to =
-          place(symbols.at(ELF64_R_SYM(entry.r_info)), entry.r_addend, 0);
-      std::memcpy(place(here, 0, sizeof to), &to, sizeof to);
-    }
+  /// Calls `each` with every relocation of what is loaded, and its section.
+  template <typename F> void forEachRelocation(F each) const {
+    for (const Elf64_Shdr &section : sections)
+      if (section.sh_type == SHT_RELA && section.sh_info < memory.size() &&
+          !memory[section.sh_info].empty())
+        for (const auto &entry : readAll<Elf64_Rela>(
+                 section.sh_offset, section.sh_size / sizeof(Elf64_Rela)))
+          each(section.sh_info, entry);
+  }
+
+  /// The relocation that stores a 64-bit address, on whatever machine: it is
+  /// the one that sets a description's pointer to its name. Descriptions are
+  /// made of no other kind; code and its tables are.
+  uint32_t addressRelocation(const Elf64_Sym &description) const {
+    const uint64_t at = description.st_value + offsetof(attn_kernel, variant);
+    std::optional<uint32_t> type;
+    forEachRelocation([&](size_t section, const Elf64_Rela &entry) {
+      if (section == description.st_shndx && entry.r_offset == at)
+        type = ELF64_R_TYPE(entry.r_info);
+    });
+    if (!type)
+      throw std::runtime_error("the description has no pointer to its name");
+    return *type;
+  }
+
+  void relocate(size_t section, const Elf64_Rela &entry) {
+    Elf64_Sym here = {};
+    here.st_shndx = static_cast<uint16_t>(section);
+    here.st_value = entry.r_offset;
+    const std::byte *to =
+        place(symbols.at(ELF64_R_SYM(entry.r_info)), entry.r_addend, 0);
+    std::memcpy(place(here, 0, sizeof to), &to, sizeof to);
   }
 
   const std::string &bytes;
@@ -149,9 +159,9 @@ Code emulatedCode(std::string object, std::string symbol) {
   code.object = std::move(object);
   code.symbol = std::move(symbol);
   LoadedObject loaded(code.object);
-  const std::byte *data = loaded.find(code.symbol, sizeof(attn_kernel));
-  code.described = std::shared_ptr<const attn_kernel>(
-      std::move(loaded).take(), reinterpret_cast<const attn_kernel *>(data));
+  const attn_kernel *description = loaded.find(code.symbol);
+  code.described =
+      std::shared_ptr<const attn_kernel>(std::move(loaded).take(), description);
   return code;
 }
 

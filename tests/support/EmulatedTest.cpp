@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tests/support/Emulated.h"
+#include "targets/arm/Emulation.h"
+#include "targets/x86/Emulation.h"
 #include "tests/support/Generate.h"
 #include "tests/support/Process.h"
 #include "tests/support/Properties.h"
-#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -40,18 +41,22 @@ Spec sampleSpec() {
   return parseOne("attention sample { heads = 1 head_dim = 16 mask = causal }");
 }
 
-class EmulatedOn : public testing::TestWithParam<const char *> {
-protected:
-  const Emulator emulator = emulatorFor(GetParam());
+struct Machine {
+  const char *name;
+  Emulation emulation;
 };
 
-INSTANTIATE_TEST_SUITE_P(Machines, EmulatedOn,
-                         testing::Values("x86-avx512", "x86-avx2", "arm-neon"),
-                         [](const auto &info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+class EmulatedOn : public testing::TestWithParam<Machine> {
+protected:
+  const Emulator emulator = findEmulator(GetParam().emulation);
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Machines, EmulatedOn,
+    testing::Values(Machine{"x86_avx512", avx512Emulation()},
+                    Machine{"x86_avx2", x86Emulation("Haswell")},
+                    Machine{"arm_neon", neonEmulation()}),
+    [](const auto &info) { return info.param.name; });
 
 TEST_P(EmulatedOn, RunsKernelsInEveryOrder) {
   Code code = sample(emulator);
@@ -179,15 +184,14 @@ void expectMissing(const Emulator &emulator, const std::string &words) {
 TEST(Emulated, AMissingEmulatorIsNamed) {
   {
     Environment runner("ATTN_AVX512_RUNNER", "/nowhere/runner");
-    expectMissing(emulatorFor("x86-avx512"),
+    expectMissing(findEmulator(avx512Emulation()),
                   "ATTN_AVX512_RUNNER is '/nowhere/runner'");
   }
   {
     Environment path("PATH", "/nowhere:/etc");
-    expectMissing(emulatorFor("arm-neon"),
+    expectMissing(findEmulator(neonEmulation()),
                   "no qemu-aarch64 in PATH; Debian's package qemu-user");
   }
-  expectMissing(emulatorFor("no-such"), "there is no emulator for no-such");
 }
 
 } // namespace

@@ -32,6 +32,17 @@ std::string randomScale(Choices &choices, int64_t qkDim) {
   }
 }
 
+/// The same for all tensors, or for each.
+std::string randomTypes(Choices &choices) {
+  const auto one = [&] {
+    return choices.oneOf<std::string>({"f32", "f16", "bf16"});
+  };
+  if (choices.chance(50))
+    return one();
+  const std::string q = one(), kv = one(), out = one();
+  return fmt::format("{{ q = {}, kv = {}, out = {} }}", q, kv, out);
+}
+
 int64_t workOf(const Case &c) {
   return c.batch * c.spec.heads * c.qLen * c.kvLen *
          (c.spec.qkDim + c.spec.valueDim);
@@ -70,6 +81,7 @@ Features Features::level3() {
   features.parameters = true;
   features.globals = true;
   features.sinks = true;
+  features.types = true;
   return features;
 }
 
@@ -113,6 +125,8 @@ std::string randomVariant(Choices &choices, const Features &features,
     rest += fmt::format("  sink = {}\n", params.sink());
   if (features.bothAlignments && choices.chance(25))
     rest += "  align = top_left\n";
+  if (features.types && choices.chance(60))
+    rest += fmt::format("  type = {}\n", randomTypes(choices));
   return fmt::format("attention {}{} {{\n{}{}{}}}\n", name, params.text(), text,
                      lists.text(), rest);
 }

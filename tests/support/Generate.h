@@ -26,17 +26,18 @@ struct Features {
   bool parameters = false;    ///< declared parameters in all expressions
   bool globals = false;       ///< lists of global tokens, with `parameters`
   bool sinks = false;         ///< sink expressions, with `parameters`
+  bool types = false;         ///< tensors of f16 and bf16
   int64_t maxHeads = 6;
   int64_t maxDim = 130;
   int64_t maxLength = 200;
   int64_t maxBatch = 3;
   int64_t maxWork = 20000000; ///< multiplications of Q with K, at most
 
-  /// What the first level of the compiler lowers: f32, no score, no parameters.
+  /// Tensors of f32, no score, no parameters.
   static Features level1() { return {}; }
   /// The above, and scores, lists for each head and neighbourhoods.
   static Features level2();
-  /// The above, and parameters of every kind, global tokens and sinks.
+  /// The above, and parameters of every kind, global tokens, sinks and types.
   static Features level3();
   /// The same parts of the language, in calls small enough for an emulator.
   Features small() const;

@@ -307,6 +307,12 @@ TEST(Generators, Level3ReachesEverything) {
     count("global in a score", mentions(s.score, "global"));
     count("global in a mask", mentions(s.mask, "global"));
     count("sink", s.sink != nullptr);
+    for (auto [which, type] : {std::pair<const char *, Type>{"q", s.qType},
+                               {"kv", s.kvType},
+                               {"out", s.outType}})
+      for (Type wanted : {Type::F32, Type::F16, Type::BF16})
+        count(std::string(which) + " of " + name(wanted), type == wanted);
+    count("a mixture of types", s.qType != s.kvType || s.kvType != s.outType);
     oracle::Output output;
     CallBuffers buffers(c);
     ASSERT_EQ(oracle::evaluate(s, buffers.call(), c.oracleParams(), output), "")

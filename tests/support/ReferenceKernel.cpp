@@ -6,9 +6,11 @@
 #include "tests/support/ReferenceKernel.h"
 #include "tests/oracle/Oracle.h"
 #include "tests/support/ReferenceParams.h"
+#include "tests/support/Tensor.h"
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -54,6 +56,21 @@ constexpr int64_t kRows = 4;
 
 ReferenceKernel::State *current = nullptr;
 
+size_t bytesOf(Type type) { return type == Type::F32 ? 4 : 2; }
+
+float read(const void *base, int64_t offset, Type type) {
+  return static_cast<float>(oracle::readElement(base, offset, type));
+}
+
+void write(void *base, int64_t offset, Type type, float value) {
+  const uint32_t bits = encode(value, type);
+  const auto half = static_cast<uint16_t>(bits);
+  const size_t bytes = bytesOf(type);
+  std::memcpy(static_cast<std::byte *>(base) +
+                  offset * static_cast<int64_t>(bytes),
+              bytes == 4 ? static_cast<const void *>(&bits) : &half, bytes);
+}
+
 /// One row of the result: the state and the place.
 struct Row {
   ReferenceKernel::State &state;
@@ -62,10 +79,26 @@ struct Row {
 
   bool has(Fault fault) const { return state.fault == fault; }
 
-  const float *element(const void *base, const int64_t *stride, int64_t head,
-                       int64_t token, int64_t column) const {
-    return static_cast<const float *>(base) + b * stride[0] + head * stride[1] +
-           token * stride[2] + column * stride[3];
+  int64_t offset(const int64_t *stride, int64_t head, int64_t token,
+                 int64_t column) const {
+    return b * stride[0] + head * stride[1] + token * stride[2] +
+           column * stride[3];
+  }
+  float query(int64_t c) const {
+    return read(call.q, offset(call.q_stride, h, i, c), state.spec.qType);
+  }
+  float key(int64_t j, int64_t c) const {
+    int64_t at = offset(call.k_stride, g, j, c);
+    if (has(Fault::ShortOffsets))
+      at = static_cast<int32_t>(at);
+    return read(call.k, at, state.spec.kvType);
+  }
+  int64_t valueOffset(int64_t j, int64_t c) const {
+    return has(Fault::UnitStride) ? offset(call.v_stride, g, j, 0) + c
+                                  : offset(call.v_stride, g, j, c);
+  }
+  float value(int64_t j, int64_t c) const {
+    return read(call.v, valueOffset(j, c), state.spec.kvType);
   }
 
   /// Where expressions are evaluated.
@@ -99,32 +132,19 @@ struct Row {
 
   float score(int64_t j) const {
     float dot = 0;
-    for (int64_t c = 0; c < state.spec.qkDim; ++c) {
-      const float *k = element(call.k, call.k_stride, g, j, c);
-      if (has(Fault::ShortOffsets))
-        k = static_cast<const float *>(call.k) +
-            static_cast<int32_t>(b * call.k_stride[0] + g * call.k_stride[1] +
-                                 j * call.k_stride[2] + c * call.k_stride[3]);
-      dot += *element(call.q, call.q_stride, h, i, c) * *k;
-    }
+    for (int64_t c = 0; c < state.spec.qkDim; ++c)
+      dot += query(c) * key(j, c);
     if (has(Fault::ReadPastEnd))
       for (int64_t c = state.spec.qkDim; c % 8 != 0; ++c)
-        dot += 0 * *const_cast<const volatile float *>(
-                       element(call.k, call.k_stride, g, j, c));
+        dot += 0 * key(j, c);
     if (has(Fault::ReadBeforeStart))
-      dot += 0 * *const_cast<const volatile float *>(
-                     element(call.q, call.q_stride, h, i, -1));
+      dot += 0 * query(-1);
     if (!state.score)
       return dot * state.scale;
     oracle::Point point = pointOf(j);
     point.k = j;
     point.s = dot * state.scale;
     return static_cast<float>(state.score->at(point, state.error).asReal());
-  }
-
-  const float *value(int64_t j, int64_t c) const {
-    return has(Fault::UnitStride) ? element(call.v, call.v_stride, g, j, 0) + c
-                                  : element(call.v, call.v_stride, g, j, c);
   }
 
   void run(float *scratch);
@@ -155,18 +175,19 @@ void Row::run(float *scratch) {
   if (has(Fault::ParamPadding))
     z +=
         0 * static_cast<float>(paddingSum(state.infos, state.params, b, kvLen));
-  float *o = static_cast<float *>(call.o) + b * call.o_stride[0] +
-             h * call.o_stride[1] + i * call.o_stride[2];
+  const auto storeOut = [&](int64_t c, float result) {
+    write(call.o, offset(call.o_stride, h, i, c), state.spec.outType, result);
+  };
   const auto accumulate = [&](int64_t c) {
     float sum = 0;
     for (int64_t j = 0; j < visited; ++j) {
       if (allows(j)) {
-        sum += factor(j) * std::exp(score(j) - m) * *value(j, c);
+        sum += factor(j) * std::exp(score(j) - m) * value(j, c);
       } else if (has(Fault::LeakMaskedValue)) {
-        sum += 0 * *value(j, c);
+        sum += 0 * value(j, c);
       } else if (has(Fault::LeakMaskedKey)) {
         float weight = std::exp(score(j) - infinity - m);
-        sum += weight == 0 ? 0 : weight * *value(j, c);
+        sum += weight == 0 ? 0 : weight * value(j, c);
       }
     }
     return sum;
@@ -178,17 +199,21 @@ void Row::run(float *scratch) {
       z += 0 * score(j);
   for (int64_t c = 0; c < state.spec.valueDim; ++c) {
     if (has(Fault::AlignedLoad) && kvLen != 0 &&
-        reinterpret_cast<uintptr_t>(value(0, c)) % 32 != 0)
+        (reinterpret_cast<uintptr_t>(call.v) +
+         bytesOf(state.spec.kvType) *
+             static_cast<uintptr_t>(valueOffset(0, c))) %
+                32 !=
+            0)
       raise(SIGSEGV);
     float result = empty ? 0 : accumulate(c) / z;
     if (has(Fault::ItemOrder))
       result *= 1 + 6e-8F * static_cast<float>(state.itemsRun % 3);
     if (has(Fault::BatchSize) && call.batch > 1)
       result = std::nextafter(result, infinity);
-    o[c * call.o_stride[3]] = result;
+    storeOut(c, result);
   }
   if (has(Fault::WritePastEnd))
-    o[state.spec.valueDim * call.o_stride[3]] = 0;
+    storeOut(state.spec.valueDim, 0);
   if (call.lse)
     call.lse[b * call.lse_stride[0] + h * call.lse_stride[1] +
              i * call.lse_stride[2]] = empty ? sink
@@ -196,8 +221,8 @@ void Row::run(float *scratch) {
                                            ? m + std::log2(z)
                                            : m + std::log(z);
   if (has(Fault::WriteInput))
-    *const_cast<float *>(element(call.q, call.q_stride, h, i, 0)) *=
-        state.scale;
+    write(const_cast<void *>(call.q), offset(call.q_stride, h, i, 0),
+          state.spec.qType, query(0) * state.scale);
 }
 
 /// Sets the queries of an item: of consecutive rows, or of global positions.

@@ -5,8 +5,10 @@
 //===----------------------------------------------------------------------===//
 #include "tests/support/Runner.h"
 #include "compiler/Compiler.h"
+#include "compiler/Target.h"
 #include "tests/support/Emulated.h"
 #include "tests/support/Properties.h"
+#include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
 #include <utility>
@@ -38,12 +40,12 @@ private:
 
 class EmulatedRunner : public Runner {
 public:
-  explicit EmulatedRunner(const Emulator &emulator)
-      : executor(makeEmulatedExecutor(emulator)) {}
+  explicit EmulatedRunner(std::unique_ptr<Executor> executor)
+      : executor(std::move(executor)) {}
 
   bool prepare(const Spec &spec, Code &code,
                std::vector<Diagnostic> &diagnostics) override {
-    CompileResult object = compile(spec, "obj", {target, ""});
+    CompileResult object = compile(spec, "obj", {target, "", false});
     diagnostics.insert(diagnostics.end(), object.diagnostics.begin(),
                        object.diagnostics.end());
     if (!object.ok())
@@ -85,6 +87,17 @@ private:
 
 } // namespace
 
+/// Devices are asked for by the environment, since an interpreter checks more.
+static bool wantsDevice() {
+  const char *wanted = std::getenv("ATTN_CHECK_ON_DEVICE");
+  return wanted != nullptr && *wanted != '\0';
+}
+
+static bool isDevice(const std::string &target) {
+  const Target *found = findTarget(target);
+  return found && found->isDevice();
+}
+
 std::unique_ptr<Runner> Runner::forTarget(const std::string &target,
                                           std::string &error) {
   const std::vector<TargetState> states = targetStates();
@@ -100,6 +113,11 @@ std::unique_ptr<Runner> Runner::forTarget(const std::string &target,
   if (found->runsHere) {
     runner = std::make_unique<NativeRunner>();
     runner->through = "native";
+  } else if (isDevice(found->name)) {
+    bool real = wantsDevice();
+    runner = std::make_unique<EmulatedRunner>(real ? makeDeviceExecutor()
+                                                   : makePtxExecutor());
+    runner->through = real ? "device" : kPtxInterpreter;
   } else {
     Emulator emulator = emulatorFor(found->name);
     if (emulator.command.empty()) {
@@ -107,11 +125,25 @@ std::unique_ptr<Runner> Runner::forTarget(const std::string &target,
                           found->missing, emulator.missing);
       return runner;
     }
-    runner = std::make_unique<EmulatedRunner>(emulator);
+    runner = std::make_unique<EmulatedRunner>(makeEmulatedExecutor(emulator));
     runner->through = emulator.name;
   }
   runner->target = found->name;
   return runner;
+}
+
+Emulator emulatorFor(const std::string &target) {
+  const Target *found = findTarget(target);
+  if (isDevice(target)) {
+    Emulator emulator;
+    emulator.name = kPtxInterpreter;
+    return emulator;
+  }
+  if (const Emulation *emulation = found ? found->emulation() : nullptr)
+    return findEmulator(*emulation);
+  Emulator emulator;
+  emulator.missing = "there is no emulator for " + target;
+  return emulator;
 }
 
 } // namespace attn::test

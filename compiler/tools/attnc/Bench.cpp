@@ -5,13 +5,16 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/Calibrate.h"
 #include "compiler/Explain.h"
+#include "compiler/Target.h"
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
+#include "compiler/tools/attnc/ParamArrays.h"
 #include "compiler/tools/attnc/Params.h"
 #include "compiler/tools/attnc/Slices.h"
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -41,19 +44,22 @@ int64_t product(std::initializer_list<int64_t> sizes) {
   return n;
 }
 
-/// Tensors of one call, [batch, heads, tokens, width], and the call.
+/// Tensors of one call, [batch, heads, tokens, width], as they are stored, and
+/// the call.
 struct Call {
   AlignedFloats q, k, v, o, lse;
-  int64_t kvFloats = 0;
+  size_t kvBytes = 0;
   attn_call call = {};
 
   Call(const Spec &spec, const Options &options, int64_t kvLen) {
     const int64_t b = options.batch, n = options.qLen;
-    q = random(product({b, spec.heads, n, spec.qkDim}), 1);
-    k = random(product({b, spec.kvHeads, kvLen, spec.qkDim}), 2);
-    v = random(product({b, spec.kvHeads, kvLen, spec.valueDim}), 3);
-    kvFloats = b * spec.kvHeads * kvLen * (spec.qkDim + spec.valueDim);
-    o = allocateFloats(size_t(product({b, spec.heads, n, spec.valueDim})), 0);
+    const int64_t keys = product({b, spec.kvHeads, kvLen, spec.qkDim});
+    const int64_t values = product({b, spec.kvHeads, kvLen, spec.valueDim});
+    q = random(spec.qType, product({b, spec.heads, n, spec.qkDim}), 1);
+    k = random(spec.kvType, keys, 2);
+    v = random(spec.kvType, values, 3);
+    kvBytes = size_t(keys + values) * elementBytes(spec.kvType);
+    o = allocate(spec.outType, product({b, spec.heads, n, spec.valueDim}));
     call.q = q.get();
     call.k = k.get();
     call.v = v.get();
@@ -82,13 +88,26 @@ private:
     stride[2] = width;
     stride[3] = 1;
   }
+  static size_t elementBytes(Type type) { return type == Type::F32 ? 4 : 2; }
+  static AlignedFloats allocate(Type type, int64_t count) {
+    return allocateFloats((size_t(count) * elementBytes(type) + 3) / 4, 0);
+  }
   /// Uniform in [-1, 1), the same in each run.
-  static AlignedFloats random(int64_t count, uint64_t seed) {
-    AlignedFloats values = allocateFloats(size_t(count), 0);
+  static AlignedFloats random(Type type, int64_t count, uint64_t seed) {
+    // (So many values that their encodings make a table.)
+    constexpr int kValues = 1024;
+    Array table;
+    for (int i = 0; i < kValues; ++i)
+      (void)appendElement(table, type,
+                          fmt::format("{}", i * 2.0 / kValues - 1));
+    const size_t size = elementBytes(type);
+    AlignedFloats values = allocate(type, count);
+    char *out = reinterpret_cast<char *>(values.get());
     uint64_t state = seed * 0x9e3779b97f4a7c15u;
     for (int64_t i = 0; i < count; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
-      values[size_t(i)] = float(int32_t(state >> 32)) * 0x1p-31f;
+      std::memcpy(out + size_t(i) * size,
+                  table.bytes.data() + size * (state >> 54), size);
     }
     return values;
   }
@@ -119,6 +138,17 @@ Work workOf(const Spec &spec, const CompileOptions &options,
   return work;
 }
 
+/// What is compared with the kernel, loops of multiply-adds and reads, is there
+/// for CPUs.
+void requireCpu(const std::string &target) {
+  const Target *found = findTarget(target);
+  if (found && found->isDevice())
+    throw Failure(fmt::format("--target {}: its kernels run on a device, and "
+                              "bench measures those that run on this CPU; "
+                              "tests/device/run.sh measures devices",
+                              target));
+}
+
 int benchVariant(const Options &options) {
   const Text text = options.read();
   const Spec &spec = text.spec();
@@ -128,15 +158,13 @@ int benchVariant(const Options &options) {
   std::vector<Diagnostic> diagnostics;
   const std::string target = resolveTarget(options.target, diagnostics);
   text.require(diagnostics);
+  requireCpu(target);
   const auto start = std::chrono::steady_clock::now();
   const attn_kernel *kernel = jit(spec, {target, options.plan}, diagnostics);
   const double compileSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
   text.require(diagnostics);
-  if (kernel->q_type != ATTN_F32 || kernel->kv_type != ATTN_F32 ||
-      kernel->out_type != ATTN_F32)
-    throw Failure("bench measures variants of type f32");
   Call call(spec, options, kvLen);
   params.fill(*kernel, call.call);
   const int64_t items = attn_count_items(kernel, &call.call);
@@ -150,8 +178,8 @@ int benchVariant(const Options &options) {
   Team team(options.threads);
   // The streaming reads go through as much memory as K and V have, so that
   // caches help both alike; but never through the caches alone.
-  const size_t streamBytes = std::clamp<size_t>(
-      size_t(call.kvFloats) * sizeof(float), 64u << 20, 1u << 30);
+  const size_t streamBytes =
+      std::clamp<size_t>(call.kvBytes, 64u << 20, 1u << 30);
   const Measurement m = measure(*kernel, call.call, items, *loops, streamBytes,
                                 options.seconds, team);
 

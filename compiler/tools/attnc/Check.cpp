@@ -11,6 +11,7 @@
 #include "tests/support/Conformance.h"
 #include <fmt/format.h>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace attn {
@@ -23,6 +24,7 @@ struct Options : TextOptions {
   int64_t cases = 100;
   uint64_t seed = 1;
   bool all = false;
+  std::string report; ///< file
 };
 
 /// Shown on a terminal only, and wiped when done.
@@ -77,6 +79,26 @@ int checkVariants(const Options &options) {
   return result;
 }
 
+/// What the suite ran and found, for programs.
+std::string reportText(const ConformanceReport &report,
+                       const Options &options) {
+  int64_t variants = 0, cases = 0, wrong = 0;
+  for (const ConformanceGroup &group : report.groups) {
+    variants += group.variants;
+    cases += group.cases;
+    wrong += group.failures;
+  }
+  nlohmann::ordered_json refused = nlohmann::ordered_json::array();
+  for (const auto &[what, why] : report.refused)
+    refused.push_back({{"what", what}, {"why", why}});
+  const nlohmann::ordered_json json = {
+      {"target", report.target}, {"through", report.through},
+      {"seed", options.seed},    {"variants", variants},
+      {"cases", cases},          {"wrong", wrong},
+      {"worst", report.worst},   {"refused", refused}};
+  return json.dump(2) + "\n";
+}
+
 /// The suite that every target has to pass.
 int checkWholeTarget(const Options &options) {
   if (!options.file.empty())
@@ -108,6 +130,8 @@ int checkWholeTarget(const Options &options) {
   fmt::print("  largest error {:.2g} of what is allowed\n", report.worst);
   for (const auto &[what, why] : report.refused)
     fmt::print("  refused: {}: {}\n", what, why);
+  if (!options.report.empty())
+    writeFile(options.report, reportText(report, options));
   return report.ok() ? 0 : kMismatch;
 }
 
@@ -124,12 +148,16 @@ Action addCheck(CLI::App &command) {
       "--all", options->all,
       "the conformance suite of the target, without FILE; --cases "
       "is then the number of random variants a level (default 25)");
+  command.add_option("--report", options->report,
+                     "with --all: a file for what was run, as JSON");
   command.get_option("FILE")->required(false);
   CLI::Option *cases = command.get_option("--cases");
   return [options, cases] {
     if (!options->all) {
       if (options->file.empty())
         throw Failure("FILE is required; or --all");
+      if (!options->report.empty())
+        throw Failure("--report: only the suite makes one; --all is missing");
       return checkVariants(*options);
     }
     if (cases->empty())

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Compiler.h"
+#include "compiler/Target.h"
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
 #include "compiler/tools/attnc/Input.h"
@@ -36,12 +37,30 @@ constexpr Kind kKinds[] = {
     {"header", Form::Header, ""},         {"bundle", Form::Bundle, ""},
 };
 
+/// The kinds of code that a device has names of its own for.
+std::vector<Kind> kindsOfDevices() {
+  std::vector<Kind> kinds;
+  for (const Target *target : attn::targets())
+    if (target->isDevice())
+      for (const char *name : {target->info().assemblyName.c_str(),
+                               target->info().binaryName.c_str()})
+        kinds.push_back({name, Form::Text, "// -----\n"});
+  return kinds;
+}
+
 const Kind &findKind(const std::string &name) {
+  static const std::vector<Kind> ofDevices = kindsOfDevices();
   std::string names;
   for (const Kind &kind : kKinds) {
     if (name == kind.name)
       return kind;
     names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  }
+  for (const Kind &kind : ofDevices) {
+    if (name == kind.name)
+      return kind;
+    if (names.find(std::string(", ") + kind.name) == std::string::npos)
+      names += ", " + std::string(kind.name);
   }
   throw Failure(
       fmt::format("--emit {}: there is no such kind of output in this build; "

@@ -6,6 +6,8 @@
 #include "compiler/Compiler.h"
 #include "compiler/tools/Files.h"
 #include "compiler/tools/attnc/Command.h"
+#include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <map>
 #include <new>
@@ -29,6 +31,23 @@ struct CommandEntry {
   Action (*add)(CLI::App &);
 };
 
+/// Opens the libraries of targets that ATTN_LOAD_TARGET and the options name.
+void loadAllTargets(const std::vector<std::string> &paths) {
+  const char *given = std::getenv("ATTN_LOAD_TARGET");
+  std::string rest = given ? given : "";
+  std::vector<std::string> all;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    if (end != 0)
+      all.push_back(rest.substr(0, end));
+    rest.erase(0, end + 1);
+  }
+  all.insert(all.end(), paths.begin(), paths.end());
+  for (const std::string &path : all)
+    if (std::string error = loadTargets(path); !error.empty())
+      throw Failure("--load-target " + error);
+}
+
 constexpr CommandEntry kCommands[] = {
     {"compile", "compile a text to a bundle, an object, or a stage's text",
      addCompile},
@@ -45,6 +64,12 @@ int runCommandLine(int argc, char **argv) {
   CLI::App app("attnc compiles attention variants to fast kernels", "attnc");
   app.set_version_flag("--version",
                        [] { return "attnc " + compilerVersion(); });
+  std::vector<std::string> libraries;
+  app.add_option("--load-target", libraries,
+                 "a library of targets; again for more, or ATTN_LOAD_TARGET, "
+                 "with ':' between them")
+      ->allow_extra_args(false);
+  app.fallthrough(); // also after the command
   std::map<CLI::App *, Action> actions;
   std::string names;
   bool isKnown = argc < 2 || argv[1][0] == '-';
@@ -68,6 +93,7 @@ int runCommandLine(int argc, char **argv) {
   }
   if (app.get_subcommands().empty())
     return complain("a command is required; there are: " + names);
+  loadAllTargets(libraries);
   return actions.at(app.get_subcommands().front())();
 }
 

@@ -2,8 +2,7 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// What --param says, as arrays: a value written out, or made up. Internal to
-// Params.cpp and its parts.
+// What --param says, as arrays: a value written out, or made up.
 //
 //===----------------------------------------------------------------------===//
 #ifndef ATTNC_COMPILER_TOOLS_ATTNC_PARAMARRAYS_H

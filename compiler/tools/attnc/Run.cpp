@@ -7,6 +7,7 @@
 #include "compiler/tools/Files.h"
 #include "compiler/tools/Npy.h"
 #include "compiler/tools/attnc/Command.h"
+#include "compiler/tools/attnc/DeviceRun.h"
 #include "compiler/tools/attnc/Input.h"
 #include "compiler/tools/attnc/Params.h"
 #include "compiler/tools/attnc/Tensor.h"
@@ -28,23 +29,37 @@ struct Options : TextOptions {
   std::string q, k, v, qLens, kvLens, out, lse;
   std::string target = "host";
   std::string layout = "bhtd";
+  std::string type;
   ParamOptions params;
   size_t threads = 0;
 };
 
 /// The runtime's errors are complete sentences already.
-void require(int status, const attn_error &error, const std::string &file) {
-  if (status == ATTN_OK)
-    return;
+void requireBundle(int status, const attn_error &error,
+                   const std::string &file) {
   const std::string text = error.text;
-  throw Failure(text.find(file) == std::string::npos &&
-                        status == ATTN_BAD_BUNDLE
-                    ? file + ": " + text
-                    : text);
+  if (status == ATTN_BAD_BUNDLE && text.find(file) == std::string::npos)
+    throw Failure(file + ": " + text);
+  require(status, error);
 }
 
 const char *npyType(int32_t type) {
   return type == ATTN_F32 ? "f4" : type == ATTN_F16 ? "f2" : "u2";
+}
+
+const char *typeName(int32_t type) {
+  return type == ATTN_F32 ? "f32" : type == ATTN_F16 ? "f16" : "bf16";
+}
+
+/// --type says what arrays hold; what they must hold the variant says.
+void requireType(const std::string &given, const attn_kernel &kernel) {
+  const std::string q = typeName(kernel.q_type), kv = typeName(kernel.kv_type),
+                    out = typeName(kernel.out_type);
+  if (!given.empty() && given != q && given != kv && given != out)
+    throw Failure(
+        fmt::format("--type {}: q of '{}' is {}, k and v are {}, its output is "
+                    "{}",
+                    given, kernel.variant, q, kv, out));
 }
 
 void readTensor(Tensor &tensor, const std::string &name,
@@ -144,18 +159,35 @@ struct Source {
   std::string path;
 };
 
+/// The kernel of a device, if that is what the target's name asks for.
+const attn_kernel *findDeviceKernel(const attn_bundle *bundle,
+                                    const Options &options) {
+  for (size_t i = 0; const attn_kernel *kernel = attn_bundle_kernel(bundle, i);
+       ++i)
+    if (kernel->device && kernel->target == options.target &&
+        (options.variant.empty() || kernel->variant == options.variant))
+      return kernel;
+  return nullptr;
+}
+
 void openBundle(Source &source, const Options &options) {
   if (!options.defines.empty())
     throw Failure("-D: a bundle is compiled already; -D goes with a text");
   attn_error error = {};
-  require(attn_bundle_open(options.file.c_str(), &source.bundle.handle, &error),
-          error, options.file);
-  require(attn_kernel_pick(
-              source.bundle.handle,
-              options.variant.empty() ? nullptr : options.variant.c_str(),
-              options.target == "host" ? nullptr : options.target.c_str(),
-              &source.kernel, &error),
-          error, options.file);
+  requireBundle(
+      attn_bundle_open(options.file.c_str(), &source.bundle.handle, &error),
+      error, options.file);
+  const char *variant =
+      options.variant.empty() ? nullptr : options.variant.c_str();
+  const char *target =
+      options.target == "host" ? nullptr : options.target.c_str();
+  int status = attn_kernel_pick(source.bundle.handle, variant, target,
+                                &source.kernel, &error);
+  // (What is wrong with the name of the variant is said in any case.)
+  if (status == ATTN_UNSUPPORTED_CPU)
+    source.kernel = findDeviceKernel(source.bundle.handle, options);
+  if (!source.kernel)
+    requireBundle(status, error, options.file);
   source.path = "bundle";
   ParseResult parsed = parse(source.kernel->text);
   if (parsed.specs.size() != 1)
@@ -180,6 +212,24 @@ void compileText(Source &source, const Options &options, std::string bytes) {
   source.path = fmt::format("jit in {:.0f} ms", took.count());
 }
 
+Done runHere(const attn_kernel &kernel, const attn_tensors &tensors, int layout,
+             const Options &options) {
+  attn_error error = {};
+  Pool pool;
+  require(attn_pool_create(options.threads, &pool.handle, &error), error);
+  attn_run_options runOptions = {};
+  runOptions.struct_size = sizeof runOptions;
+  runOptions.layout = layout;
+  runOptions.pool = pool.handle;
+  const auto start = std::chrono::steady_clock::now();
+  require(attn_run(&kernel, &tensors, &runOptions, &error), error);
+  const std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - start;
+  const size_t threads = attn_pool_threads(pool.handle);
+  return {fmt::format("{} {}", threads, threads == 1 ? "thread" : "threads"),
+          took.count()};
+}
+
 int runVariant(const Options &options) {
   if (options.layout != "bhtd" && options.layout != "bthd")
     throw Failure(fmt::format("--layout {}: 'bhtd' or 'bthd' is expected",
@@ -192,6 +242,7 @@ int runVariant(const Options &options) {
   else
     compileText(source, options, std::move(bytes));
   const attn_kernel &kernel = *source.kernel;
+  requireType(options.type, kernel);
 
   Tensor q, k, v, o, lse, qLens, kvLens;
   readTensor(q, "q", options.q, kernel.q_type);
@@ -226,31 +277,19 @@ int runVariant(const Options &options) {
     tensors.lse = &lse.view;
   }
 
-  attn_error error = {};
-  Pool pool;
-  require(attn_pool_create(options.threads, &pool.handle, &error), error,
-          options.file);
-  attn_run_options runOptions = {};
-  runOptions.struct_size = sizeof runOptions;
-  runOptions.layout = headsFirst ? ATTN_BHTD : ATTN_BTHD;
-  runOptions.pool = pool.handle;
-  const auto start = std::chrono::steady_clock::now();
-  require(attn_run(&kernel, &tensors, &runOptions, &error), error,
-          options.file);
-  const std::chrono::duration<double, std::milli> took =
-      std::chrono::steady_clock::now() - start;
+  const int layout = headsFirst ? ATTN_BHTD : ATTN_BTHD;
+  const Done done = kernel.device ? runOnDevice(kernel, tensors, layout)
+                                  : runHere(kernel, tensors, layout, options);
 
   if (!options.out.empty())
     writeFile(options.out, npyBytes(o.array));
   if (!options.lse.empty())
     writeFile(options.lse, npyBytes(lse.array));
-  fmt::print("{}: q [{}] k [{}] v [{}] {}, {} ({}), {} {}, {:.3f} ms\n",
+  fmt::print("{}: q [{}] k [{}] v [{}] {}, {} ({}), {}, {:.3f} ms\n",
              kernel.variant, fmt::join(q.array.shape, ", "),
              fmt::join(k.array.shape, ", "), fmt::join(v.array.shape, ", "),
-             options.layout, kernel.target, source.path,
-             attn_pool_threads(pool.handle),
-             attn_pool_threads(pool.handle) == 1 ? "thread" : "threads",
-             took.count());
+             options.layout, kernel.target, source.path, done.through,
+             done.milliseconds);
   if (options.out.empty())
     printSummary(o.array);
   return 0;
@@ -274,6 +313,10 @@ Action addRun(CLI::App &command) {
   command.add_option("--target", options->target);
   command.add_option("--threads", options->threads, "0: one for each CPU")
       ->check(CLI::Range(size_t(0), size_t(ATTN_MAX_THREADS)));
+  command
+      .add_option("--type", options->type,
+                  "what arrays hold; NumPy has no bf16, which is stored as u2")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   command.add_option("--layout", options->layout,
                      "bhtd ([batch, heads, tokens, width]) or bthd");
   return [options] { return runVariant(*options); };

@@ -8,37 +8,90 @@
 #include "compiler/tools/attnc/Command.h"
 #include "runtime/attn.h"
 #include "tests/support/Check.h"
+#include <filesystem>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 namespace attn {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+/// The file of conformance records: beside the folder of this program, in the
+/// build tree as where it is installed.
+std::filesystem::path recordFile() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return program.parent_path().parent_path() / "share/attnc/conformance.json";
+}
+
+struct Record {
+  Json json; ///< null without a record
+  std::string text = "no record of conformance";
+};
+
+std::string commitText(const Json &state) {
+  return state.at("commit").get<std::string>().substr(0, 12) +
+         (state.at("changed").get<bool>() ? " with changes" : "");
+}
+
+Record readRecord(const Json &json) {
+  return {json,
+          fmt::format("conformance passed since {}, last at {}: {} variants, "
+                      "{} cases, seed {}, {}",
+                      commitText(json.at("since")), commitText(json.at("last")),
+                      json.at("variants").get<int64_t>(),
+                      json.at("cases").get<int64_t>(),
+                      json.at("seed").get<uint64_t>(),
+                      json.at("through").get<std::string>())};
+}
+
+/// What is on record of each target, by name; empty without a file.
+std::map<std::string, Record> readRecords() {
+  std::map<std::string, Record> records;
+  const std::filesystem::path file = recordFile();
+  if (!std::filesystem::exists(file))
+    return records;
+  try {
+    for (const Json &json : Json::parse(readFile(file)))
+      records[json.at("target")] = readRecord(json);
+  } catch (const Json::exception &error) {
+    throw Failure(fmt::format("{}: not a list of conformance records: {}",
+                              file.string(), error.what()));
+  }
+  return records;
+}
+
 int listTargets(bool json) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::map<std::string, Record> records = readRecords();
+  Json list = Json::array();
   for (const TargetState &state : targetStates()) {
     std::string missing;
     const std::string through =
         state.runsHere ? "native" : emulatorOf(state.name, missing);
+    const Record &record = records[state.name];
     if (json) {
-      nlohmann::ordered_json entry;
+      Json entry;
       entry["name"] = state.name;
       entry["runs_here"] = state.runsHere;
-      entry["through"] = through.empty() ? nlohmann::ordered_json(nullptr)
-                                         : nlohmann::ordered_json(through);
+      entry["through"] = through.empty() ? Json(nullptr) : Json(through);
       entry["features"] = state.features;
+      entry["conformance"] = record.json;
       list.push_back(std::move(entry));
-    } else if (state.runsHere) {
-      fmt::print("{:<14} runs here\n", state.name);
-    } else if (!through.empty()) {
-      fmt::print("{:<14} is checked through {}: this machine lacks {}\n",
-                 state.name, through, state.missing);
-    } else {
-      fmt::print("{:<14} compiles only: this machine lacks {}; {}\n",
-                 state.name, state.missing, missing);
+      continue;
     }
+    std::string how = "runs here";
+    if (!state.runsHere && !through.empty())
+      how = fmt::format("is checked through {}: this machine lacks {}", through,
+                        state.missing);
+    else if (!state.runsHere)
+      how = fmt::format("compiles only: this machine lacks {}; {}",
+                        state.missing, missing);
+    fmt::print("{:<14} {}; needs {}; {}\n", state.name, how, state.features,
+               record.text);
   }
   if (json)
     fmt::print("{}\n", list.dump(2));

@@ -1,13 +1,15 @@
-//===- targets/cpu/Emitter.h - Short names for building loops -------------===//
+//===- targets/common/Emitter.h - Short names for building loops
+//-------------===//
 //
 // Part of attnc. Apache-2.0.
 //
-// Integers are i64, memory is `!llvm.ptr` with 64-bit offsets in f32 elements,
-// vectors are one register wide.
+// Integers are i64, memory is `!llvm.ptr` with 64-bit offsets in elements,
+// vectors are one register wide. Elements are f32 unless a type is given with
+// them: memory may hold f16 and bf16, values never do (Storage.cpp).
 //
 //===----------------------------------------------------------------------===//
-#ifndef ATTNC_TARGETS_CPU_EMITTER_H
-#define ATTNC_TARGETS_CPU_EMITTER_H
+#ifndef ATTNC_TARGETS_COMMON_EMITTER_H
+#define ATTNC_TARGETS_COMMON_EMITTER_H
 
 #include "compiler/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,10 +27,17 @@ using Values = llvm::SmallVector<Value>;
 /// How memory is known to be aligned: to one element, or to a vector.
 enum class Aligned { Element, Vector };
 
+/// A matrix in memory; strides and offsets count elements.
+struct Matrix {
+  Value base, rowStride, columnStride;
+  mlir::Type element;
+};
+
 class Emitter {
 public:
-  Emitter(mlir::Location loc, mlir::OpBuilder builder,
-          const TargetInfo &target);
+  /// `ptr` is a pointer of address space `space`.
+  Emitter(mlir::Location loc, mlir::OpBuilder builder, const TargetInfo &target,
+          unsigned space = 0);
 
   mlir::ImplicitLocOpBuilder b;
   const TargetInfo &target;
@@ -63,15 +72,25 @@ public:
   Value maxIgnoringNan(Value x, Value other);
 
   // Memory.
-  Value at(Value base, Value offset); ///< base + offset elements
-  Value at(Value base, int64_t offset);
-  Value loadScalar(Value from);
-  void storeScalar(Value value, Value to);
-  Value load(Value from, Aligned aligned);
-  void store(Value value, Value to, Aligned aligned);
+  Value at(Value base, Value offset, mlir::Type element = {});
+  Value at(Value base, int64_t offset, mlir::Type element = {});
+  Value loadScalar(Value from, mlir::Type element = {});
+  void storeScalar(Value value, Value to, mlir::Type element = {});
+  Value load(Value from, Aligned aligned, mlir::Type element = {});
+  void store(Value value, Value to, Aligned aligned, mlir::Type element = {});
   /// Asks for the lines of `columns` elements from `from` on, to be read soon.
   /// Never faults.
-  void prefetch(Value from, int64_t columns);
+  void prefetch(Value from, int64_t columns, mlir::Type element);
+
+  // Storage.
+  /// What an f16 or bf16 is read as and written as: its bits, i16. Any other
+  /// type is itself.
+  mlir::Type rawType(mlir::Type element);
+  /// The bits of f16 or bf16, one or a vector, as f32: exact; NaN stays NaN.
+  Value widened(Value raw, mlir::Type element);
+  /// The bits of an f32, or a vector of them, as f16 or bf16: to nearest even,
+  /// beyond the largest infinite, subnormal where small; NaN stays NaN.
+  Value narrowed(Value x, mlir::Type element);
 
   // Control.
   using Body = llvm::function_ref<void(Value)>;
@@ -85,9 +104,15 @@ public:
   void branch(Value condition, llvm::function_ref<void()> then,
               llvm::function_ref<void()> otherwise = {});
 
-  /// Copies `rows` rows of `columns` elements between strided places.
-  void copyRows(Value rows, Value columns, Value from, Value fromRow,
-                Value fromColumn, Value to, Value toRow, Value toColumn);
+  /// Copies `rows` rows of `columns` elements, converted where types differ.
+  void copyRows(Value rows, Value columns, const Matrix &from,
+                const Matrix &to);
+
+private:
+  Value loadRaw(Value from, mlir::Type type, Aligned aligned);
+  void storeRaw(Value value, Value to, Aligned aligned);
+  Value halfAsFloat(Value bits);
+  Value floatAsHalf(Value x);
 };
 
 } // namespace attn

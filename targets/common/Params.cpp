@@ -1,4 +1,5 @@
-//===- targets/cpu/Params.cpp - Parameters and lists of tokens ------------===//
+//===- targets/common/Params.cpp - Parameters and lists of tokens
+//------------===//
 //
 // Part of attnc. Apache-2.0.
 //
@@ -8,20 +9,27 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/attn_abi.h"
-#include "targets/cpu/KernelLowering.h"
+#include "targets/common/ProgramLowering.h"
 #include <cstddef>
 
 using namespace mlir;
 
 namespace attn {
 
-Value KernelLowering::field(Value base, size_t offset, Type type) {
-  Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
-                                 ArrayRef<LLVM::GEPArg>{int32_t(offset)});
-  return LLVM::LoadOp::create(e.b, type, at, /*alignment=*/8);
+/// Nothing that a kernel does changes its inputs.
+Value ProgramLowering::input(Type type, Value from, unsigned alignment) {
+  auto load = LLVM::LoadOp::create(e.b, type, from, alignment);
+  load.setInvariant(keepsInputs);
+  return load;
 }
 
-void KernelLowering::loadParams(Value base) {
+Value ProgramLowering::field(Value base, size_t offset, Type type) {
+  Value at = LLVM::GEPOp::create(e.b, e.ptr, e.b.getI8Type(), base,
+                                 ArrayRef<LLVM::GEPArg>{int32_t(offset)});
+  return input(type, at, 8);
+}
+
+void ProgramLowering::loadParams(Value base) {
   // Each with as many dimensions as its uses have indices.
   std::map<int64_t, unsigned> ranks;
   kernel.walk([&](Operation *op) {
@@ -62,12 +70,7 @@ void KernelLowering::loadParams(Value base) {
   }
 }
 
-Value KernelLowering::typedAt(Value base, Type element, Value offset) {
-  return LLVM::GEPOp::create(e.b, e.ptr, element, base,
-                             ArrayRef<LLVM::GEPArg>{offset});
-}
-
-Value KernelLowering::wide(Value integer) {
+Value ProgramLowering::wide(Value integer) {
   if (integer.getType().isIndex())
     return e.b.createOrFold<arith::IndexCastOp>(e.i64, integer);
   return integer.getType() == e.i64
@@ -76,7 +79,7 @@ Value KernelLowering::wide(Value integer) {
 }
 
 /// The index itself where it is inside, else that of the nearest element.
-Value KernelLowering::clamped(Value index, Value last, bool inside) {
+Value ProgramLowering::clamped(Value index, Value last, bool inside) {
   if (inside)
     return index;
   if (!isa<VectorType>(index.getType()))
@@ -87,46 +90,13 @@ Value KernelLowering::clamped(Value index, Value last, bool inside) {
                                 zero);
 }
 
-/// f16 or bf16, its bits in the low half of i32 or a vector of them, as f32.
-Value KernelLowering::fromHalf(Value bits, bool isBrain) {
-  Type type = bits.getType();
-  const bool isVector = isa<VectorType>(type);
-  auto constant = [&](uint32_t value) -> Value {
-    Value v = arith::ConstantOp::create(
-        e.b, e.b.getI32IntegerAttr(static_cast<int32_t>(value)));
-    return isVector ? e.broadcast(v) : v;
-  };
-  Type floats = isVector ? Type(e.vf) : e.f32;
-  auto asFloat = [&](Value v) -> Value {
-    return arith::BitcastOp::create(e.b, floats, v);
-  };
-  if (isBrain)
-    return asFloat(arith::ShLIOp::create(e.b, bits, constant(16)));
-  // The exponent is 5 bits with a bias of 15: scaled up by 2^(127 - 15) as f32,
-  // which is exact for small numbers too; all ones stay all ones.
-  Value magnitude = arith::AndIOp::create(e.b, bits, constant(0x7fff));
-  Value sign = arith::ShLIOp::create(
-      e.b, arith::AndIOp::create(e.b, bits, constant(0x8000)), constant(16));
-  Value shifted = arith::ShLIOp::create(e.b, magnitude, constant(13));
-  Value scale = isVector ? e.splat(0x1p112f) : e.f(0x1p112f);
-  Value finite = arith::BitcastOp::create(
-      e.b, type, arith::MulFOp::create(e.b, asFloat(shifted), scale));
-  Value special = arith::OrIOp::create(e.b, shifted, constant(0x7f800000));
-  Value isSpecial = arith::CmpIOp::create(e.b, arith::CmpIPredicate::uge,
-                                          magnitude, constant(0x7c00));
-  return asFloat(arith::OrIOp::create(
-      e.b, sign, arith::SelectOp::create(e.b, isSpecial, special, finite)));
+Type ProgramLowering::memoryType(Type stored) {
+  return stored.isInteger(1) ? Type(e.b.getI8Type()) : e.rawType(stored);
 }
 
-Type KernelLowering::memoryType(Type stored) {
-  return stored.isInteger(1)                 ? Type(e.b.getI8Type())
-         : stored.isF16() || stored.isBF16() ? Type(e.b.getI16Type())
-                                             : stored;
-}
-
-KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
-                                              ArrayRef<bool> inside,
-                                              ValueRange at) {
+ProgramLowering::Place ProgramLowering::placeOf(int64_t number, Type stored,
+                                                ArrayRef<bool> inside,
+                                                ValueRange at) {
   const ParamFields &param = params.find(number)->second;
   Place place;
   place.memory = memoryType(stored);
@@ -139,7 +109,7 @@ KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
     else
       offset = e.add(offset, e.mul(wide(i), param.stride[d]));
   }
-  place.base = typedAt(param.data, place.memory, offset);
+  place.base = e.at(param.data, offset, place.memory);
   for (int64_t lane = 0; lane < e.lanes && !ofLanes.empty(); ++lane) {
     Value own = e.c(0);
     for (auto [index, stride] : ofLanes)
@@ -151,36 +121,36 @@ KernelLowering::Place KernelLowering::placeOf(int64_t number, Type stored,
   return place;
 }
 
-Value KernelLowering::readElement(Type memory, Type stored, Value from) {
-  Value raw = LLVM::LoadOp::create(e.b, memory, from,
-                                   memory.getIntOrFloatBitWidth() / 8);
-  return memory == stored ? raw
-                          : arith::ExtUIOp::create(e.b, e.i32, raw).getResult();
+Value ProgramLowering::readElement(Type memory, Type stored, Value from) {
+  Value raw = input(memory, from, memory.getIntOrFloatBitWidth() / 8);
+  return stored.isInteger(1)
+             ? arith::ExtUIOp::create(e.b, e.i32, raw).getResult()
+             : raw;
 }
 
-Value KernelLowering::converted(Type stored, Value raw) {
+Value ProgramLowering::converted(Type stored, Value raw) {
   if (stored.isF16() || stored.isBF16())
-    return fromHalf(raw, stored.isBF16());
+    return e.widened(raw, stored);
   if (!stored.isInteger(1))
     return raw;
   Value zero = arith::ConstantOp::create(e.b, e.b.getZeroAttr(raw.getType()));
   return arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, raw, zero);
 }
 
-Value KernelLowering::element(int64_t number, Type stored,
-                              ArrayRef<bool> inside, ValueRange at) {
+Value ProgramLowering::element(int64_t number, Type stored,
+                               ArrayRef<bool> inside, ValueRange at) {
   const Place place = placeOf(number, stored, inside, at);
   if (place.lanes.empty())
     return converted(stored, readElement(place.memory, stored, place.base));
   Values lanes;
   for (Value distance : place.lanes)
     lanes.push_back(readElement(place.memory, stored,
-                                typedAt(place.base, place.memory, distance)));
+                                e.at(place.base, distance, place.memory)));
   return converted(stored, together(lanes));
 }
 
 /// Scalars as the lanes of a vector.
-Value KernelLowering::together(ValueRange scalars) {
+Value ProgramLowering::together(ValueRange scalars) {
   Type type = VectorType::get({e.lanes}, scalars.front().getType());
   Value result = arith::ConstantOp::create(e.b, e.b.getZeroAttr(type));
   for (auto [lane, scalar] : llvm::enumerate(scalars))
@@ -189,23 +159,9 @@ Value KernelLowering::together(ValueRange scalars) {
   return result;
 }
 
-Value KernelLowering::stagedElement(Type stored, Value area, Value column,
-                                    int64_t vector) {
-  Type memory = memoryType(stored);
-  Value base = typedAt(area, memory, column);
-  Values lanes;
-  for (int64_t lane = 0; lane < e.lanes; ++lane)
-    lanes.push_back(readElement(
-        memory, stored,
-        LLVM::GEPOp::create(e.b, e.ptr, memory, base,
-                            ArrayRef<LLVM::GEPArg>{int32_t(
-                                (vector * e.lanes + lane) * stagedStride())})));
-  return converted(stored, together(lanes));
-}
-
 /// No list has a position before the first.
-Value KernelLowering::member(int64_t list, Value batch, Value position,
-                             bool inside) {
+Value ProgramLowering::member(int64_t list, Value batch, Value position,
+                              bool inside) {
   Value is = element(list, e.i1, {true, inside}, {batch, position});
   if (inside)
     return is;
@@ -216,7 +172,7 @@ Value KernelLowering::member(int64_t list, Value batch, Value position,
   return arith::AndIOp::create(e.b, is, exists);
 }
 
-void KernelLowering::param(ParamOp op) {
+void ProgramLowering::param(ParamOp op) {
   SmallVector<Value> at;
   for (Value index : op.getAt())
     at.push_back(scalar(index));
@@ -228,7 +184,7 @@ void KernelLowering::param(ParamOp op) {
   scalars.map(op.getValue(), value);
 }
 
-void KernelLowering::extremes(ExtremesOp op) {
+void ProgramLowering::extremes(ExtremesOp op) {
   const ParamFields &param = params.find(op.getNumber())->second;
   const auto dim = unsigned(op.getDim());
   SmallVector<Value> at;
@@ -249,12 +205,13 @@ void KernelLowering::extremes(ExtremesOp op) {
     result = e.loop(
         e.div(at[dim], block), e.add(e.div(last, block), 1), 1, none,
         [&](Value i, ValueRange state) {
-          Value from = typedAt(param.blocks, e.i32,
-                               e.add(base, e.mul(i, param.blockStride[dim])));
+          Value from =
+              e.at(param.blocks, e.add(base, e.mul(i, param.blockStride[dim])),
+                   e.i32);
           auto load = [&](Value place) -> Value {
-            return LLVM::LoadOp::create(e.b, e.i32, place, 4);
+            return input(e.i32, place, 4);
           };
-          return merge(state, load(from), load(typedAt(from, e.i32, e.c(1))));
+          return merge(state, load(from), load(e.at(from, e.c(1), e.i32)));
         });
   } else {
     SmallVector<bool> inside(at.size(), true);
@@ -277,16 +234,15 @@ void KernelLowering::extremes(ExtremesOp op) {
 //===----------------------------------------------------------------------===//
 
 /// Number `i` of the listed positions of an entry of the batch, as i64.
-Value KernelLowering::listedPosition(Value batch, Value i) {
+Value ProgramLowering::listedPosition(Value batch, Value i) {
   Value from =
-      typedAt(globals.data, e.i32, e.add(e.mul(batch, globals.stride), i));
-  return wide(LLVM::LoadOp::create(e.b, e.i32, from, 4));
+      e.at(globals.data, e.add(e.mul(batch, globals.stride), i), e.i32);
+  return wide(input(e.i32, from, 4));
 }
 
-void KernelLowering::listed(ListedOp op) {
+void ProgramLowering::listed(ListedOp op) {
   Value batch = scalar(op.getBatch());
-  Value count = LLVM::LoadOp::create(e.b, e.i64,
-                                     typedAt(globals.counts, e.i64, batch), 8);
+  Value count = input(e.i64, e.at(globals.counts, batch, e.i64), 8);
   if (op.getLimit()) {
     Value limit = scalar(op.getLimit());
     count = e.loop(e.c(0), count, 1, {e.c(0)}, [&](Value i, ValueRange state) {
@@ -298,42 +254,11 @@ void KernelLowering::listed(ListedOp op) {
   scalars.map(op.getCount(), count);
 }
 
-void KernelLowering::pick(PickOp op) {
-  // One place more: what is left out is written, and then written over.
-  Value area = allocate(op.getPositions().getType().getMost() + 1);
-  tiles[op.getPositions()] = area;
-  Value batch = scalar(op.getBatch());
-  Values outside;
-  for (Value v : op.getOutside())
-    outside.push_back(scalar(v));
-  Value count =
-      e.loop(scalar(op.getFirst()), scalar(op.getEnd()), 1, {e.c(0)},
-             [&](Value i, ValueRange state) {
-               Value position = listedPosition(batch, i);
-               LLVM::StoreOp::create(
-                   e.b, arith::TruncIOp::create(e.b, e.i32, position),
-                   typedAt(area, e.i32, state[0]), 4);
-               if (outside.empty())
-                 return Values{e.add(state[0], 1)};
-               Value distance = e.sub(position, outside[0]);
-               Value before = e.less(position, outside[0]);
-               Value beyond = e.less(e.sub(outside[1], e.c(1)), position);
-               Value apart = arith::CmpIOp::create(
-                   e.b, arith::CmpIPredicate::ne,
-                   arith::RemSIOp::create(e.b, distance, outside[2]), e.c(0));
-               Value kept = arith::OrIOp::create(
-                   e.b, arith::OrIOp::create(e.b, before, beyond), apart);
-               return Values{
-                   e.add(state[0], arith::ExtUIOp::create(e.b, e.i64, kept))};
-             })[0];
-  scalars.map(op.getCount(), count);
+Value ProgramLowering::positionAt(Value positions, Value i) {
+  return LLVM::LoadOp::create(e.b, e.i32, e.at(positions, i, e.i32), 4);
 }
 
-Value KernelLowering::positionAt(Value positions, Value i) {
-  return LLVM::LoadOp::create(e.b, e.i32, typedAt(positions, e.i32, i), 4);
-}
-
-void KernelLowering::position(PositionOp op) {
+void ProgramLowering::position(PositionOp op) {
   scalars.map(op.getPosition(), wide(positionAt(tiles.lookup(op.getPositions()),
                                                 scalar(op.getAt()))));
 }

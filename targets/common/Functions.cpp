@@ -1,4 +1,5 @@
-//===- targets/cpu/Functions.cpp - Functions of score expressions ---------===//
+//===- targets/common/Functions.cpp - Functions of score expressions
+//---------===//
 //
 // Part of attnc. Apache-2.0.
 //
@@ -7,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "targets/cpu/KernelLowering.h"
+#include "targets/common/VectorMath.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <limits>
 

@@ -1,21 +1,23 @@
-//===- targets/cpu/Emitter.cpp - Short names for building loops -----------===//
+//===- targets/common/Emitter.cpp - Short names for building loops
+//-----------===//
 //
 // Part of attnc. Apache-2.0.
 //
 //===----------------------------------------------------------------------===//
-#include "targets/cpu/Emitter.h"
+#include "targets/common/Emitter.h"
 
 using namespace mlir;
 
 namespace attn {
 
-Emitter::Emitter(Location loc, OpBuilder builder, const TargetInfo &target)
+Emitter::Emitter(Location loc, OpBuilder builder, const TargetInfo &target,
+                 unsigned space)
     : b(loc, builder), target(target), lanes(target.lanes) {
   i64 = b.getI64Type();
   i32 = b.getI32Type();
   i1 = b.getI1Type();
   f32 = b.getF32Type();
-  ptr = LLVM::LLVMPointerType::get(b.getContext());
+  ptr = LLVM::LLVMPointerType::get(b.getContext(), space);
   vf = VectorType::get({lanes}, f32);
   vi = VectorType::get({lanes}, i32);
   vm = VectorType::get({lanes}, i1);
@@ -81,36 +83,6 @@ Value Emitter::maxIgnoringNan(Value x, Value other) {
   return arith::SelectOp::create(b, greater, other, x);
 }
 
-Value Emitter::at(Value base, Value offset) {
-  return LLVM::GEPOp::create(b, ptr, f32, base, ArrayRef<LLVM::GEPArg>{offset});
-}
-Value Emitter::at(Value base, int64_t offset) {
-  return offset == 0
-             ? base
-             : LLVM::GEPOp::create(b, ptr, f32, base,
-                                   ArrayRef<LLVM::GEPArg>{int32_t(offset)});
-}
-Value Emitter::loadScalar(Value from) {
-  return LLVM::LoadOp::create(b, f32, from, /*alignment=*/4);
-}
-void Emitter::storeScalar(Value value, Value to) {
-  LLVM::StoreOp::create(b, value, to, /*alignment=*/4);
-}
-Value Emitter::load(Value from, Aligned aligned) {
-  return LLVM::LoadOp::create(b, vf, from,
-                              aligned == Aligned::Vector ? lanes * 4 : 4);
-}
-void Emitter::store(Value value, Value to, Aligned aligned) {
-  LLVM::StoreOp::create(b, value, to,
-                        aligned == Aligned::Vector ? lanes * 4 : 4);
-}
-
-void Emitter::prefetch(Value from, int64_t columns) {
-  for (int64_t column = 0; column < columns; column += 16)
-    LLVM::Prefetch::create(b, at(from, column), /*rw=*/0, /*hint=*/2,
-                           /*cache=*/1);
-}
-
 void Emitter::loop(Value from, Value to, int64_t step, Body body) {
   auto forOp = scf::ForOp::create(b, from, to, c(step));
   OpBuilder::InsertionGuard guard(b);
@@ -168,27 +140,6 @@ void Emitter::branch(Value condition, llvm::function_ref<void()> then,
     b.setInsertionPoint(ifOp.elseBlock()->getTerminator());
     otherwise();
   }
-}
-
-void Emitter::copyRows(Value rows, Value columns, Value from, Value fromRow,
-                       Value fromColumn, Value to, Value toRow,
-                       Value toColumn) {
-  // Whole vectors where both sides are dense, then one element at a time.
-  Value dense = b.createOrFold<arith::AndIOp>(equal(fromColumn, c(1)),
-                                              equal(toColumn, c(1)));
-  Value whole = select(dense, mul(div(columns, c(lanes)), lanes), c(0));
-  loop(c(0), rows, 1, [&](Value row) {
-    Value source = at(from, mul(row, fromRow));
-    Value sink = at(to, mul(row, toRow));
-    loop(c(0), whole, lanes, [&](Value column) {
-      store(load(at(source, column), Aligned::Element), at(sink, column),
-            Aligned::Element);
-    });
-    loop(whole, columns, 1, [&](Value column) {
-      storeScalar(loadScalar(at(source, mul(column, fromColumn))),
-                  at(sink, mul(column, toColumn)));
-    });
-  });
 }
 
 } // namespace attn

@@ -1,9 +1,10 @@
-//===- targets/cpu/VectorMath.cpp - exp and log on vectors ----------------===//
+//===- targets/common/VectorMath.cpp - exp and log on vectors
+//----------------===//
 //
 // Part of attnc. Apache-2.0.
 //
 //===----------------------------------------------------------------------===//
-#include "targets/cpu/KernelLowering.h"
+#include "targets/common/VectorMath.h"
 #include <limits>
 
 using namespace mlir;

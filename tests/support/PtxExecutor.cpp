@@ -1,0 +1,85 @@
+//===- tests/support/PtxExecutor.cpp - Kernels of devices, interpreted ----===//
+//
+// Part of attnc. Apache-2.0.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/ptx/Interpreter.h"
+#include "tests/support/Executor.h"
+#include <cstring>
+#include <fmt/format.h>
+#include <map>
+
+namespace attn::test {
+
+namespace {
+
+/// Far more than any warp of a test takes: a loop without an end is an error.
+constexpr uint64_t kInstructionLimit = 200'000'000;
+
+class PtxExecutor : public Executor {
+public:
+  std::vector<std::string> run(const std::vector<Job> &jobs) override {
+    std::vector<std::string> outcomes;
+    outcomes.reserve(jobs.size());
+    for (const Job &job : jobs)
+      outcomes.push_back(runOne(job));
+    return outcomes;
+  }
+  std::string through() const override { return kPtxInterpreter; }
+
+private:
+  std::string runOne(const Job &job) {
+    const attn_kernel *kernel = job.code.descriptor();
+    if (!kernel || !kernel->device)
+      return "there is no kernel for a device";
+    const attn_device_code &device = *kernel->device;
+    try {
+      auto found = modules.find(device.text);
+      if (found == modules.end())
+        found = modules
+                    .emplace(device.text,
+                             ptx::Module::parse(device.text, device.entry))
+                    .first;
+      ptx::Launch launch;
+      launch.kernel = device.entry;
+      launch.block.x = static_cast<uint32_t>(device.threads);
+      launch.dynamicShared = static_cast<size_t>(device.shared_bytes);
+      launch.instructionLimit = kInstructionLimit;
+      // Addresses of the device are those of this process, and so is the call.
+      attn_call call = job.call;
+      launch.memory.push_back({&call, sizeof call, false, "the call"});
+      std::vector<Region> regions = standIns(*kernel, job.call);
+      regions.insert(regions.end(), job.regions.begin(), job.regions.end());
+      for (const Region &region : regions)
+        launch.memory.push_back(
+            {region.data, region.size, region.isOutput, region.name});
+      for (auto [first, last] :
+           pieces(workItems(*kernel, job.call), job.order)) {
+        if (first == last)
+          continue;
+        launch.grid.x = static_cast<uint32_t>(last - first);
+        launch.order = job.order == Order::Reversed ? ptx::Order::Reverse
+                                                    : ptx::Order::Forward;
+        const attn_call *address = &call;
+        launch.params.resize(sizeof address + sizeof first);
+        std::memcpy(launch.params.data(), &address, sizeof address);
+        std::memcpy(launch.params.data() + sizeof address, &first,
+                    sizeof first);
+        ptx::run(found->second, launch);
+      }
+    } catch (const ptx::Error &error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  std::map<std::string, ptx::Module> modules; ///< by their text
+};
+
+} // namespace
+
+std::unique_ptr<Executor> makePtxExecutor() {
+  return std::make_unique<PtxExecutor>();
+}
+
+} // namespace attn::test
