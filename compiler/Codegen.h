@@ -22,10 +22,11 @@
 namespace attn {
 
 enum class CodeKind : uint8_t {
-  LLVM,     ///< text of the optimised LLVM IR
-  Assembly, ///< text
-  Object,   ///< bytes of an ELF object
-  Binary,   ///< what a device's assembler makes of the assembly
+  LLVM,        ///< text of the optimised LLVM IR
+  Assembly,    ///< text
+  Object,      ///< bytes of an ELF object
+  Unassembled, ///< the same, with a device's text alone
+  Binary,      ///< what a device's assembler makes of the assembly
 };
 
 /// The code of a kernel for a device.

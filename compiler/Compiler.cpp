@@ -69,13 +69,13 @@ static std::string deviceCode(llvm::Module &module, const Spec &spec,
   code.text = emitCode(module, target, CodeKind::Assembly, diagnostics);
   if (code.text.empty() || kind == CodeKind::Assembly)
     return code.text;
-  llvm::Expected<std::string> binary = target.assemble(code.text);
-  if (binary) {
-    code.binary = *binary;
-  } else {
+  if (kind != CodeKind::Unassembled) {
+    llvm::Expected<std::string> binary = target.assemble(code.text);
     // The driver takes the text as well; only who asked for it must have it.
-    std::string why = llvm::toString(binary.takeError());
-    if (kind == CodeKind::Binary)
+    if (binary)
+      code.binary = *binary;
+    else if (std::string why = llvm::toString(binary.takeError());
+             kind == CodeKind::Binary)
       diagnostics.push_back(
           {{},
            "no " + target.info().binaryName + " can be made here: " + why,
@@ -158,7 +158,8 @@ CompileResult compile(const Spec &spec, const std::string &stage,
   else if (stage == "asm" || (stage == info.assemblyName && !stage.empty()))
     code(CodeKind::Assembly);
   else if (stage == "obj")
-    code(CodeKind::Object);
+    code(options.assembled || !target->isDevice() ? CodeKind::Object
+                                                  : CodeKind::Unassembled);
   else if (stage == info.binaryName && !stage.empty())
     code(CodeKind::Binary);
   else

@@ -19,6 +19,9 @@ namespace attn {
 struct CompileOptions {
   std::string target = "host";
   std::string plan; ///< "KEY=VALUE,...": overrides of the planner's choices
+  /// Whether an object has, beside a device's text, what its assembler makes of
+  /// that: a driver does so too, when it loads the text.
+  bool assembled = true;
 };
 
 /// What a compilation gives: bytes or text, or the reasons why not.

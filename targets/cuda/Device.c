@@ -73,6 +73,14 @@ static int check(const struct cuda_device *where, const char *function,
                                 : fail(where, function, result, error);
 }
 
+static int fail_to_start(const char *path, CUresult result, attn_error *error) {
+  attn_error why;
+  fail(NULL, "cuInit", result, &why);
+  return attn_fail(error, ATTN_NO_DEVICE,
+                   "there is a CUDA driver, '%s', but it does not start: %s",
+                   path, why.text);
+}
+
 /* With the lock held. */
 static int load_driver(attn_error *error) {
   if (is_loaded)
@@ -108,7 +116,7 @@ static int load_driver(attn_error *error) {
           attn_fail(error, ATTN_NO_DEVICE,
                     "there is a CUDA driver, '%s', but no CUDA device", path);
     else if (result != CUDA_SUCCESS)
-      status = fail(NULL, "cuInit", result, error);
+      status = fail_to_start(path, result, error);
   }
   if (status)
     dlclose(library);

@@ -31,7 +31,7 @@ enum {
 };
 
 struct CUctx_st {
-  int device;
+  int device = 0;
 };
 struct CUfunc_st {
   CUmod_st *module;
@@ -68,6 +68,12 @@ constexpr uint64_t kInstructionLimit = 200'000'000;
 
 class Driver final : public FakeDriver {
 public:
+  Driver() {
+    for (int device = 0; device < kMaxDevices; ++device) {
+      contexts[device].device = device;
+      defaults[device].device = device;
+    }
+  }
   void setDevices(std::vector<int> list) override {
     std::lock_guard<std::recursive_mutex> hold(mutex);
     capabilities = std::move(list);
@@ -184,7 +190,7 @@ public:
 
   std::recursive_mutex mutex;
   std::vector<int> capabilities{90};
-  CUctx_st contexts[kMaxDevices] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+  CUctx_st contexts[kMaxDevices];
   CUstream_st defaults[kMaxDevices];
   std::vector<std::unique_ptr<CUstream_st>> streams;
   std::map<CUdeviceptr, Allocation> allocations;

@@ -107,7 +107,7 @@ std::byte *SharedMemory::locate(Warp &warp, const Instruction &instruction,
       failBounds(warp, instruction, lane, address, bytes);
     lastObject = size_t(found - objects.begin());
   }
-  if (address % bytes != 0)
+  if ((address & (bytes - 1)) != 0)
     warp.fail(instruction, lane,
               fmt::format("{} bytes at {} are misaligned: '{}' is declared "
                           "with .align {}",

@@ -45,7 +45,7 @@ public:
 
   bool prepare(const Spec &spec, Code &code,
                std::vector<Diagnostic> &diagnostics) override {
-    CompileResult object = compile(spec, "obj", {target, ""});
+    CompileResult object = compile(spec, "obj", {target, "", false});
     diagnostics.insert(diagnostics.end(), object.diagnostics.begin(),
                        object.diagnostics.end());
     if (!object.ok())

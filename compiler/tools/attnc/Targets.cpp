@@ -28,15 +28,36 @@ std::filesystem::path recordFile() {
   return program.parent_path().parent_path() / "share/attnc/conformance.json";
 }
 
+struct Record {
+  Json json; ///< null without a record
+  std::string text = "no record of conformance";
+};
+
+std::string commitText(const Json &state) {
+  return state.at("commit").get<std::string>().substr(0, 12) +
+         (state.at("changed").get<bool>() ? " with changes" : "");
+}
+
+Record readRecord(const Json &json) {
+  return {json,
+          fmt::format("conformance passed since {}, last at {}: {} variants, "
+                      "{} cases, seed {}, {}",
+                      commitText(json.at("since")), commitText(json.at("last")),
+                      json.at("variants").get<int64_t>(),
+                      json.at("cases").get<int64_t>(),
+                      json.at("seed").get<uint64_t>(),
+                      json.at("through").get<std::string>())};
+}
+
 /// What is on record of each target, by name; empty without a file.
-std::map<std::string, Json> readRecords() {
-  std::map<std::string, Json> records;
+std::map<std::string, Record> readRecords() {
+  std::map<std::string, Record> records;
   const std::filesystem::path file = recordFile();
   if (!std::filesystem::exists(file))
     return records;
   try {
-    for (const Json &record : Json::parse(readFile(file)))
-      records[record.at("target")] = record;
+    for (const Json &json : Json::parse(readFile(file)))
+      records[json.at("target")] = readRecord(json);
   } catch (const Json::exception &error) {
     throw Failure(fmt::format("{}: not a list of conformance records: {}",
                               file.string(), error.what()));
@@ -44,38 +65,21 @@ std::map<std::string, Json> readRecords() {
   return records;
 }
 
-std::string commitText(const Json &state) {
-  return state.at("commit").get<std::string>().substr(0, 12) +
-         (state.at("changed").get<bool>() ? " with changes" : "");
-}
-
-std::string recordText(const Json &record) {
-  if (record.is_null())
-    return "no record of conformance";
-  return fmt::format(
-      "conformance passed since {}, last at {}: {} variants, {} cases, seed "
-      "{}, {}",
-      commitText(record.at("since")), commitText(record.at("last")),
-      record.at("variants").get<int64_t>(), record.at("cases").get<int64_t>(),
-      record.at("seed").get<uint64_t>(),
-      record.at("through").get<std::string>());
-}
-
 int listTargets(bool json) {
-  std::map<std::string, Json> records = readRecords();
+  std::map<std::string, Record> records = readRecords();
   Json list = Json::array();
   for (const TargetState &state : targetStates()) {
     std::string missing;
     const std::string through =
         state.runsHere ? "native" : emulatorOf(state.name, missing);
-    const Json record = records[state.name];
+    const Record &record = records[state.name];
     if (json) {
       Json entry;
       entry["name"] = state.name;
       entry["runs_here"] = state.runsHere;
       entry["through"] = through.empty() ? Json(nullptr) : Json(through);
       entry["features"] = state.features;
-      entry["conformance"] = record;
+      entry["conformance"] = record.json;
       list.push_back(std::move(entry));
       continue;
     }
@@ -86,8 +90,8 @@ int listTargets(bool json) {
     else if (!state.runsHere)
       how = fmt::format("compiles only: this machine lacks {}; {}",
                         state.missing, missing);
-    fmt::print("{:<14} {}\n{:<14} needs {}\n{:<14} {}\n", state.name, how, "",
-               state.features, "", recordText(record));
+    fmt::print("{:<14} {}; needs {}; {}\n", state.name, how, state.features,
+               record.text);
   }
   if (json)
     fmt::print("{}\n", list.dump(2));
