@@ -41,32 +41,46 @@ private:
                              ptx::Module::parse(device.text, device.entry))
                     .first;
       ptx::Launch launch;
-      launch.kernel = device.entry;
-      launch.block.x = static_cast<uint32_t>(device.threads);
-      launch.dynamicShared = static_cast<size_t>(device.shared_bytes);
       launch.instructionLimit = kInstructionLimit;
       // Addresses of the device are those of this process, and so is the call.
       attn_call call = job.call;
       launch.memory.push_back({&call, sizeof call, false, "the call"});
+      std::vector<std::byte> states(stateBytes(*kernel, job.call),
+                                    kPoisonedState);
+      if (!states.empty()) {
+        call.states = states.data();
+        launch.memory.push_back(
+            {states.data(), states.size(), true, "the states"});
+      }
       std::vector<Region> regions = standIns(*kernel, job.call);
       regions.insert(regions.end(), job.regions.begin(), job.regions.end());
       for (const Region &region : regions)
         launch.memory.push_back(
             {region.data, region.size, region.isOutput, region.name});
-      for (auto [first, last] :
-           pieces(workItems(*kernel, job.call), job.order)) {
-        if (first == last)
-          continue;
-        launch.grid.x = static_cast<uint32_t>(last - first);
-        launch.order = job.order == Order::Reversed ? ptx::Order::Reverse
-                                                    : ptx::Order::Forward;
-        const attn_call *address = &call;
-        launch.params.resize(sizeof address + sizeof first);
-        std::memcpy(launch.params.data(), &address, sizeof address);
-        std::memcpy(launch.params.data() + sizeof address, &first,
-                    sizeof first);
-        ptx::run(found->second, launch);
-      }
+      const auto runAll = [&](const char *entry, int32_t threads,
+                              int32_t sharedBytes, int64_t items) {
+        launch.kernel = entry;
+        launch.block.x = static_cast<uint32_t>(threads);
+        launch.dynamicShared = static_cast<size_t>(sharedBytes);
+        for (auto [first, last] : pieces(items, job.order)) {
+          if (first == last)
+            continue;
+          launch.grid.x = static_cast<uint32_t>(last - first);
+          launch.order = job.order == Order::Reversed ? ptx::Order::Reverse
+                                                      : ptx::Order::Forward;
+          const attn_call *address = &call;
+          launch.params.resize(sizeof address + sizeof first);
+          std::memcpy(launch.params.data(), &address, sizeof address);
+          std::memcpy(launch.params.data() + sizeof address, &first,
+                      sizeof first);
+          ptx::run(found->second, launch);
+        }
+      };
+      runAll(device.entry, device.threads, device.shared_bytes,
+             workItems(*kernel, job.call));
+      if (!states.empty())
+        runAll(device.merge_entry, device.merge_threads,
+               device.merge_shared_bytes, job.call.batch * kernel->item_groups);
     } catch (const ptx::Error &error) {
       return error.what();
     }
