@@ -145,8 +145,7 @@ LogicalResult KernelLowering::tileOp(Operation &op) {
       .Case<FinishOp>([&](auto o) { finish(o); })
       .Case<StoreRowsOp>([&](auto o) { storeRows(o); })
       .Default([&](Operation *o) {
-        result = o->emitOpError() << "is not lowered for " << e.target.name
-                                  << "; plans without a split are";
+        result = o->emitOpError() << "is not lowered for " << e.target.name;
       });
   return result;
 }
@@ -154,6 +153,9 @@ LogicalResult KernelLowering::tileOp(Operation &op) {
 LogicalResult lowerTilesToLoops(ModuleOp module, const TargetInfo &target) {
   for (KernelOp kernel :
        llvm::make_early_inc_range(module.getOps<KernelOp>())) {
+    if (const int64_t split = kernel.getPlan().getSplit())
+      return kernel.emitError() << "plan split is " << split
+                                << "; 0 is lowered for " << target.name;
     OpBuilder b(kernel);
     Type ptr = LLVM::LLVMPointerType::get(b.getContext());
     Type i64 = b.getI64Type();

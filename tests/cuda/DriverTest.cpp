@@ -20,7 +20,7 @@ TEST_F(Driver, FailuresOfEachCallAreReported) {
     ASSERT_EQ(call.run(), ATTN_OK) << call.error.text;
   }
   for (const char *function :
-       {"cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemAllocAsync",
+       {"cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemAllocFromPoolAsync",
         "cuMemcpyHtoDAsync", "cuLaunchKernel", "cuStreamSynchronize"}) {
     DeviceCall call(plainCase(), kernel);
     // (The first contexts are those in which pointers are looked at.)
@@ -47,7 +47,7 @@ TEST_F(Driver, MemoryThatCantBeGivenBackIsReported) {
 
 TEST_F(Driver, MemoryThatIsNotThereIsReported) {
   DeviceCall call(plainCase(), kernel);
-  driver.failAt("cuMemAllocAsync", 2, 0);
+  driver.failAt("cuMemAllocFromPoolAsync", 2, 0);
   EXPECT_EQ(call.run(), ATTN_OUT_OF_MEMORY);
   EXPECT_THAT(call.error.text, HasSubstr("CUDA_ERROR_OUT_OF_MEMORY (2)"));
 }

@@ -94,7 +94,8 @@ TEST(Process, TheFirstDeviceThatCan) {
 TEST(Process, FailuresOfOpening) {
   for (const char *function :
        {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
-        "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain"}) {
+        "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuMemPoolCreate",
+        "cuMemPoolSetAttribute"}) {
     std::string text = inChild(FAKE_DRIVER, [&] {
       fakeDriver().failAt(function, 719, 0);
       std::string first = find("cuda-sm80");

@@ -74,7 +74,11 @@ void compare(
   }
 }
 
-Wide quotient(Wide a, Wide b) { return a / b; }
+/// Wraps around, far beyond the bits that count.
+Wide sum(Wide a, Wide b) {
+  return Wide(static_cast<unsigned __int128>(a) +
+              static_cast<unsigned __int128>(b));
+}
 
 TEST(Integer, SumsAndProducts) {
   for (const IntegerType &type : Types) {
@@ -111,13 +115,13 @@ TEST(Integer, SumsAndProducts) {
     check("mul.lo.{} $d, $a, $b", two, product);
     check("mul.hi.{} $d, $a, $b", two, high);
     check("mad.lo.{} $d, $a, $b, $c", three,
-          [product](auto &t, auto &v) { return product(t, v) + v[2]; });
+          [product](auto &t, auto &v) { return sum(product(t, v), v[2]); });
     check("mad.hi.{} $d, $a, $b, $c", three,
-          [high](auto &t, auto &v) { return high(t, v) + v[2]; });
+          [high](auto &t, auto &v) { return sum(high(t, v), v[2]); });
     auto divisible = [&](const std::vector<uint64_t> &v) { return v[1] != 0; };
     compare(
         of("div.{} $d, $a, $b"), type, type.bits, two,
-        [](auto &, auto &v) { return quotient(v[0], v[1]); }, divisible);
+        [](auto &, auto &v) { return v[0] / v[1]; }, divisible);
     compare(
         of("rem.{} $d, $a, $b"), type, type.bits, two,
         [](auto &, auto &v) { return v[0] % v[1]; }, divisible);
@@ -132,7 +136,7 @@ TEST(Integer, SumsAndProducts) {
     compare(of("mul.wide.{} $d, $a, $b"), type, 2 * type.bits, two, product);
     compare(of("mad.wide.{} $d, $a, $b, $c"), type, 2 * type.bits,
             {type.bits, type.bits, 2 * type.bits},
-            [product](auto &t, auto &v) { return product(t, v) + v[2]; });
+            [product](auto &t, auto &v) { return sum(product(t, v), v[2]); });
   }
 }
 

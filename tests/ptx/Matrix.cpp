@@ -44,10 +44,15 @@ struct OfTf32 {
 template <unsigned K>
 [[gnu::always_inline]] inline void multiplyRows(const float *a, const float *b,
                                                 float *c) {
-  for (unsigned row = 0; row < Rows; row++)
+  for (unsigned row = 0; row < Rows; row++) {
+    float
+        sums[Columns]; // kept apart from memory, so that they stay in registers
+    std::memcpy(sums, c + row * Columns, sizeof sums);
     for (unsigned k = 0; k < K; k++)
       for (unsigned column = 0; column < Columns; column++)
-        c[row * Columns + column] += a[row * K + k] * b[k * Columns + column];
+        sums[column] += a[row * K + k] * b[k * Columns + column];
+    std::memcpy(c + row * Columns, sums, sizeof sums);
+  }
 }
 
 // Most of a kernel's time goes here: where the system can choose when the
