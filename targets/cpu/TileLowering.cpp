@@ -93,8 +93,12 @@ LogicalResult KernelLowering::sameTiles(Operation *op, OperandRange yielded,
 
 LogicalResult KernelLowering::forLoop(scf::ForOp op) {
   for (auto [arg, result, init] :
-       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs()))
-    tiles[arg] = tiles[result] = tiles.lookup(init);
+       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs())) {
+    // One after the other: a map that grows moves what it holds.
+    Value area = tiles.lookup(init);
+    tiles[arg] = area;
+    tiles[result] = area;
+  }
   auto step = getConstantIntValue(op.getStep());
   if (!step)
     return op.emitOpError("has a step that is not constant");
