@@ -20,11 +20,15 @@
 #define MAX_DEVICES 64
 #define KIND_NAME "CUDA"
 #define FEATURE "cuda-sm"
+/* Bytes that stay with a device's pool when nothing uses them. Without any, the
+ * memory of each call would come from the system. */
+#define KEPT_BYTES ((uint64_t)32 << 20)
 
 struct cuda_device {
   attn_device base;
   int capability; /* 10 x major + minor */
   CUcontext context;
+  CUmemoryPool pool;
 };
 
 /* Loaded code of a kernel. */
@@ -73,6 +77,14 @@ static int check(const struct cuda_device *where, const char *function,
                                 : fail(where, function, result, error);
 }
 
+static int fail_to_start(const char *path, CUresult result, attn_error *error) {
+  attn_error why;
+  fail(NULL, "cuInit", result, &why);
+  return attn_fail(error, ATTN_NO_DEVICE,
+                   "there is a CUDA driver, '%s', but it does not start: %s",
+                   path, why.text);
+}
+
 /* With the lock held. */
 static int load_driver(attn_error *error) {
   if (is_loaded)
@@ -108,7 +120,7 @@ static int load_driver(attn_error *error) {
           attn_fail(error, ATTN_NO_DEVICE,
                     "there is a CUDA driver, '%s', but no CUDA device", path);
     else if (result != CUDA_SUCCESS)
-      status = fail(NULL, "cuInit", result, error);
+      status = fail_to_start(path, result, error);
   }
   if (status)
     dlclose(library);
@@ -137,6 +149,21 @@ static int count_devices(int *n, attn_error *error) {
   return status;
 }
 
+/* Calls have a pool of their own, so that what other libraries ask of the
+ * device's is left as it is. */
+static int make_pool(struct cuda_device *d, attn_error *error) {
+  const CUmemPoolProps props = {.allocation_type =
+                                    CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location_type = CU_MEM_LOCATION_TYPE_DEVICE,
+                                .location = d->base.index};
+  uint64_t kept = KEPT_BYTES;
+  int status = CALL(d, error, cuMemPoolCreate, &d->pool, &props);
+  if (!status)
+    status = CALL(d, error, cuMemPoolSetAttribute, d->pool,
+                  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);
+  return status;
+}
+
 /* With the lock held. */
 static int open_locked(struct cuda_device *d, attn_error *error) {
   CUdevice device;
@@ -153,6 +180,8 @@ static int open_locked(struct cuda_device *d, attn_error *error) {
                   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
   if (!status)
     status = CALL(d, error, cuDevicePrimaryCtxRetain, &d->context, device);
+  if (!status)
+    status = make_pool(d, error);
   if (status)
     return status;
   d->capability = 10 * major + minor;
@@ -328,7 +357,8 @@ static int allocate(attn_device *device, void *stream, size_t bytes,
   int status = enter(d, error);
   if (status)
     return status;
-  status = CALL(d, error, cuMemAllocAsync, &where, bytes, stream);
+  status =
+      CALL(d, error, cuMemAllocFromPoolAsync, &where, bytes, d->pool, stream);
   *memory = (void *)(uintptr_t)where;
   return leave(d, status, error);
 }

@@ -23,6 +23,14 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+
+typedef struct CUmemPoolProps {
+  int allocation_type, handle_types;
+  int location_type, location;
+  void *security_attributes;
+  unsigned char reserved[64];
+} CUmemPoolProps;
 
 enum {
   CUDA_SUCCESS = 0,
@@ -43,6 +51,10 @@ enum {
   CU_MEMORYTYPE_HOST = 1,
 
   CU_STREAM_CAPTURE_STATUS_NONE = 0,
+
+  CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+  CU_MEM_LOCATION_TYPE_DEVICE = 1,
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
 };
 
 /* Each function: its type, and the name that the library has for it. */
@@ -72,8 +84,12 @@ enum {
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,   \
      unsigned block_x, unsigned block_y, unsigned block_z,                     \
      unsigned shared_bytes, CUstream stream, void **params, void **extra))     \
-  F(cuMemAllocAsync, cuMemAllocAsync,                                          \
-    (CUdeviceptr * memory, size_t bytes, CUstream stream))                     \
+  F(cuMemPoolCreate, cuMemPoolCreate,                                          \
+    (CUmemoryPool * pool, const CUmemPoolProps *props))                        \
+  F(cuMemPoolSetAttribute, cuMemPoolSetAttribute,                              \
+    (CUmemoryPool pool, int attribute, void *value))                           \
+  F(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync,                          \
+    (CUdeviceptr * memory, size_t bytes, CUmemoryPool pool, CUstream stream))  \
   F(cuMemFreeAsync, cuMemFreeAsync, (CUdeviceptr memory, CUstream stream))     \
   F(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2,                                   \
     (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))         \

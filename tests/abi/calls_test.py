@@ -48,6 +48,7 @@ class Calls(abi_support.Case):
         start = ["qemu-aarch64", "-L", f"/usr/{TRIPLE}"] if foreign else []
         root = HERE.parents[1]
         sources = [*sorted((root / "runtime").glob("*.c")),
+                   root / "targets/Devices.c", root / "targets/cuda/Device.c",
                    root / "targets/arm/Machine.c", root / "tests/cross/serial_pool.c"]
         self.run_tool(*gcc, "-std=gnu11", "-O2", "-c", f"-I{root}",
                       *abi_support.includes("-idirafter"), *sources)

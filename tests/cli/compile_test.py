@@ -84,6 +84,9 @@ class Compile(support.Case):
                      "plan": "#attn.plan", "tile": "scf.", "target": "llvm.",
                      "llvm": "define internal void @", "asm": "_run:",
                      "header": "extern const attn_kernel"}
+            if target.startswith("cuda"):
+                marks.update({"llvm": "define dso_local ptx_kernel void @",
+                              "asm": ".visible .entry", "ptx": ".visible .entry"})
             for kind, mark in marks.items():
                 out = self.succeed("compile", "a.attn", "--emit", kind,
                                    "--target", target).out

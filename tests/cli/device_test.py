@@ -7,9 +7,9 @@ from support import CAUSAL
 
 FAKE = {"ATTN_CUDA_DRIVER": os.environ["FAKE_DRIVER"]}
 NONE = {"ATTN_CUDA_DRIVER": "/nowhere/libcuda.so"}
-TOKENS = """attention globals(g: tokens, slope: f32[heads]) {
+TOKENS = """attention seen(far: tokens, slope: f32[heads]) {
   heads = 2  head_dim = 16  score = s * slope[h]
-  mask = window(2) || global(g)
+  mask = window(2) || global(far)
 }
 """
 
@@ -30,7 +30,7 @@ class Device(support.Case):
         inputs = self.tensors((2, 2, 9, 16), (2, 2, 20, 16), (2, 2, 20, 16))
         self.save("lens.npy", (2,), [20, 7], "i4")
         self.save("g.npy", (2, 2), [3, -1, 0, 5], "i4")
-        extra = ["--param", "g=g.npy", "--param", "slope=0.5", "--kv-lens",
+        extra = ["--param", "far=g.npy", "--param", "slope=0.5", "--kv-lens",
                  "lens.npy"]
         for text, more in ((CAUSAL, ["--kv-lens", "lens.npy"]), (TOKENS, extra)):
             self.write("f.attn", text)
@@ -69,6 +69,15 @@ class Device(support.Case):
                     says=["does not run on the CPU", "cuda-sm80"])
         self.refuse("run", "d.so", *inputs, "--target", "cuda-sm90",
                     says=["was not compiled for target 'cuda-sm90'", "cuda-sm80"])
+
+    def test_check_takes_a_device_where_it_is_told_to(self):
+        self.write("f.attn", TOKENS)
+        command = ["check", "f.attn", "--target", "cuda-sm80", "--cases", 6]
+        said = self.succeed(*command, env={**FAKE, "ATTN_CHECK_ON_DEVICE": "1"})
+        self.assertRegex(said.out, r"\(device\).* 6 cases, 0 wrong")
+        self.assertIn("(PTX interpreter)", self.succeed(*command, env=FAKE).out)
+        self.refuse(*command, env={**NONE, "ATTN_CHECK_ON_DEVICE": "1"},
+                    says=["seen", "there is no CUDA driver here"])
 
     def test_refusals(self):
         self.write("c.attn", CAUSAL)

@@ -179,7 +179,8 @@ TEST(Descriptor, FieldsLieWhereCSaysTheyDo) {
       offsetof(attn_kernel, preference),    offsetof(attn_kernel, item_groups),
       offsetof(attn_kernel, item_heads),    offsetof(attn_kernel, item_rows),
       offsetof(attn_kernel, scratch_bytes), offsetof(attn_kernel, n_params),
-      offsetof(attn_kernel, flags),         offsetof(attn_kernel, params)};
+      offsetof(attn_kernel, flags),         offsetof(attn_kernel, params),
+      offsetof(attn_kernel, device)};
   ASSERT_EQ(kernel->getNumElements(), offsets.size());
   for (unsigned i = 0; i < offsets.size(); ++i)
     EXPECT_EQ(lay->getElementOffset(i), offsets[i]) << "field " << i;

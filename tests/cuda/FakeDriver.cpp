@@ -31,7 +31,10 @@ enum {
 };
 
 struct CUctx_st {
-  int device;
+  int device = 0;
+};
+struct CUmemPoolHandle_st {
+  int device = 0;
 };
 struct CUfunc_st {
   CUmod_st *module;
@@ -68,6 +71,12 @@ constexpr uint64_t kInstructionLimit = 200'000'000;
 
 class Driver final : public FakeDriver {
 public:
+  Driver() {
+    for (int device = 0; device < kMaxDevices; ++device) {
+      contexts[device].device = device;
+      defaults[device].device = device;
+    }
+  }
   void setDevices(std::vector<int> list) override {
     std::lock_guard<std::recursive_mutex> hold(mutex);
     capabilities = std::move(list);
@@ -184,7 +193,8 @@ public:
 
   std::recursive_mutex mutex;
   std::vector<int> capabilities{90};
-  CUctx_st contexts[kMaxDevices] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+  CUctx_st contexts[kMaxDevices];
+  CUmemPoolHandle_st pools[kMaxDevices];
   CUstream_st defaults[kMaxDevices];
   std::vector<std::unique_ptr<CUstream_st>> streams;
   std::map<CUdeviceptr, Allocation> allocations;
@@ -411,9 +421,29 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned gridX,
       stream, [function, launch] { return driver().run(*function, launch); });
 }
 
-EXPORTED CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes,
-                                  CUstream stream) {
-  ENTER(cuMemAllocAsync);
+EXPORTED CUresult cuMemPoolCreate(CUmemoryPool *pool,
+                                  const CUmemPoolProps *props) {
+  ENTER(cuMemPoolCreate);
+  if (props->allocation_type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      props->location_type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      props->location < 0 || size_t(props->location) >= d.capabilities.size())
+    return CUDA_ERROR_INVALID_VALUE;
+  *pool = &d.pools[props->location];
+  (*pool)->device = props->location;
+  return CUDA_SUCCESS;
+}
+
+EXPORTED CUresult cuMemPoolSetAttribute(CUmemoryPool, int attribute,
+                                        void *value) {
+  ENTER(cuMemPoolSetAttribute);
+  return attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && value
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORTED CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes,
+                                          CUmemoryPool pool, CUstream stream) {
+  ENTER(cuMemAllocFromPoolAsync);
   if (!d.streamOf(stream))
     return kInvalidHandle;
   // An inaccessible page behind it, so that no two are adjacent.
@@ -423,7 +453,7 @@ EXPORTED CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes,
   if (mapping == MAP_FAILED || bytes == 0)
     return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
   *memory = reinterpret_cast<uintptr_t>(mapping);
-  d.allocations[*memory] = {bytes, mapped, d.current.back()->device};
+  d.allocations[*memory] = {bytes, mapped, pool->device};
   return CUDA_SUCCESS;
 }
 

@@ -114,7 +114,8 @@ void copyAsync(Warp &warp, const Instruction &i, Mask mask) {
     copy.sourceBytes[lane] = uint8_t(read);
     copy.from[lane] = nullptr;
     if (read != 0) {
-      copy.from[lane] = machine.global.readBytes(warp, i, lane, from, read);
+      copy.from[lane] =
+          machine.global.readAligned(warp, i, lane, from, read, bytes);
       std::memcpy(copy.seen[lane].data(), copy.from[lane], read);
       traffic.global(from, read);
     }

@@ -45,26 +45,41 @@ void Traffic::addWritten() {
   counts.globalWrittenSectors += sectorBytes();
 }
 
+namespace {
+
+/// As Traffic::conflicts, for the lanes of one wavefront.
+uint64_t extraWavefronts(const uint64_t *units, unsigned count,
+                         unsigned banks) {
+  uint32_t taken = 0;
+  bool once = true;
+  for (unsigned n = 0; n < count; n++) {
+    uint32_t bank = uint32_t(1) << (units[n] & (banks - 1));
+    once &= (taken & bank) == 0;
+    taken |= bank;
+  }
+  if (once)
+    return 0;
+  std::array<uint8_t, Lanes> distinct{}; // units of each bank
+  unsigned most = 1;
+  for (unsigned n = 0; n < count; n++)
+    if (std::find(units, units + n, units[n]) == units + n)
+      most = std::max<unsigned>(most, ++distinct[units[n] & (banks - 1)]);
+  return most - 1;
+}
+
+} // namespace
+
 uint64_t Traffic::conflicts(unsigned width) const {
   unsigned unit = std::max(width, 4U);
   unsigned together = WavefrontBytes / unit; // lanes, and units, of a wavefront
   uint64_t extra = 0;
   for (unsigned first = 0; first < Lanes; first += together) {
-    std::array<uint64_t, Lanes> seen; // distinct units of these lanes
-    std::array<uint8_t, Lanes> perBank{};
-    unsigned distinct = 0, most = 1;
-    for (unsigned lane = first; lane < first + together; lane++) {
-      if ((lanes >> lane & 1) == 0)
-        continue;
-      uint64_t at = addresses[lane] / unit;
-      if (perBank[at % together] != 0 &&
-          std::find(seen.begin(), seen.begin() + distinct, at) !=
-              seen.begin() + distinct)
-        continue;
-      seen[distinct++] = at;
-      most = std::max<unsigned>(most, ++perBank[at % together]);
-    }
-    extra += most - 1;
+    std::array<uint64_t, Lanes> units;
+    unsigned count = 0;
+    for (unsigned lane = first; lane < first + together; lane++)
+      if ((lanes >> lane & 1) != 0)
+        units[count++] = addresses[lane] / unit;
+    extra += extraWavefronts(units.data(), count, together);
   }
   return extra;
 }

@@ -87,6 +87,13 @@ template <class T, bool FromDouble> T integerFrom(double value) {
   return T(value);
 }
 
+/// With `.sat`, NaN and negative numbers are zero.
+double saturate(double value, const Conversion &how) {
+  if (!how.sat)
+    return value;
+  return value > 0 ? std::min(value, 1.0) : 0.0;
+}
+
 template <class D, class S> D saturateInteger(S value) {
   using Limits = std::numeric_limits<D>;
   if constexpr (std::is_signed_v<S>) {
@@ -105,8 +112,10 @@ template <class D, class S> D convertOne(S value, const Conversion &how) {
   if constexpr (FromInteger && ToInteger) {
     return how.sat ? saturateInteger<D>(value) : D(value);
   } else if constexpr (FromInteger) {
-    double exact = integerToDouble(value);
-    return fromDouble<D>(how.sat ? std::clamp(exact, 0.0, 1.0) : exact, how);
+    if constexpr (std::is_same_v<D, double>)
+      return D(value); // the decoder has seen to the rounding
+    else
+      return fromDouble<D>(saturate(integerToDouble(value), how), how);
   } else {
     double exact = toDouble(value);
     if constexpr (std::is_same_v<S, float>)
@@ -116,8 +125,7 @@ template <class D, class S> D convertOne(S value, const Conversion &how) {
     if constexpr (ToInteger) {
       return integerFrom<D, std::is_same_v<S, double>>(exact);
     } else {
-      if (how.sat)
-        exact = exact != exact ? 0.0 : std::clamp(exact, 0.0, 1.0);
+      exact = saturate(exact, how);
       if (how.relu && exact < 0)
         exact = 0.0;
       return fromDouble<D>(exact, how);
@@ -332,7 +340,8 @@ void decodeConvert(Decoder &decoder) {
   if ((toInteger && !fromInteger) != (integral != Integral::No) &&
       !(result == source && integral != Integral::No))
     decoder.unknown();
-  if (rounds != narrows || result == Type::Tf32 ||
+  bool nearest = rounding == Rounding::Nearest;
+  if (rounds != narrows || (result == Type::F64 && (!nearest || sat)) ||
       (relu && (bitsOf(result) != 16 || toInteger)) ||
       (ftz && source != Type::F32 && result != Type::F32))
     decoder.unknown();
@@ -342,9 +351,8 @@ void decodeConvert(Decoder &decoder) {
   out.op[1] = decoder.source(1, source, &sourceBits);
   out.small[3] = uint8_t(sourceBits / 8);
   out.small[4] = uint8_t(resultBits / 8);
-  bool usual = rounding == Rounding::Nearest && integral == Integral::No &&
-               out.small[2] == 0 && resultBits == bitsOf(result) &&
-               sourceBits == bitsOf(source);
+  bool usual = nearest && integral == Integral::No && out.small[2] == 0 &&
+               resultBits == bitsOf(result) && sourceBits == bitsOf(source);
   Handler handler = quick(result, source, usual);
   decoder.done(handler ? handler : general(decoder, result, source));
 }

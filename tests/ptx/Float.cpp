@@ -28,28 +28,40 @@ template <bool Ftz, class T> T in(T value) {
     return value;
 }
 
-// Exact operations, to be rounded. The sum of an f32 product and an f32 number
-// is rounded to odd, so that a second rounding does no harm.
+/// The sum, rounded to odd, so that a second rounding does no harm. A sum that
+/// is zero without its parts being so is negative where results are rounded
+/// down.
+double oddSum(double a, double b, Rounding rounding) {
+  bool positive = a == 0 && b == 0 && !std::signbit(a) && !std::signbit(b);
+  double sum = addToOdd(a, b);
+  return sum == 0 && rounding == Rounding::Down && !positive ? -0.0 : sum;
+}
+
+// Operations of f32 and f64, and those of f32 before their rounding.
 struct Add {
   static constexpr unsigned Operands = 2;
   template <class T> static T of(T a, T b, T) { return a + b; }
-  static double exact(double a, double b, double) { return addToOdd(a, b); }
+  static double exact(double a, double b, double, Rounding rounding) {
+    return oddSum(a, b, rounding);
+  }
 };
 struct Subtract {
   static constexpr unsigned Operands = 2;
   template <class T> static T of(T a, T b, T) { return a - b; }
-  static double exact(double a, double b, double) { return addToOdd(a, -b); }
+  static double exact(double a, double b, double, Rounding rounding) {
+    return oddSum(a, -b, rounding);
+  }
 };
 struct Multiply {
   static constexpr unsigned Operands = 2;
   template <class T> static T of(T a, T b, T) { return a * b; }
-  static double exact(double a, double b, double) { return a * b; }
+  static double exact(double a, double b, double, Rounding) { return a * b; }
 };
 struct Fused {
   static constexpr unsigned Operands = 3;
   template <class T> static T of(T a, T b, T c) { return std::fma(a, b, c); }
-  static double exact(double a, double b, double c) {
-    return addToOdd(a * b, c);
+  static double exact(double a, double b, double c, Rounding rounding) {
+    return oddSum(a * b, c, rounding);
   }
 };
 
@@ -60,13 +72,12 @@ template <class Op, class T, bool Ftz> T nearestOfTwo(T a, T b) {
   return nearest<Op, T, Ftz>(a, b, T(0));
 }
 
-float saturate(float value) {
-  return value != value ? 0.0F : std::min(std::max(value, 0.0F), 1.0F);
-}
+float saturate(float value) { return value > 0 ? std::min(value, 1.0F) : 0.0F; }
 
 // small: rounding, ftz, sat.
 template <class Op> void rounded(Warp &warp, const Instruction &i, Mask mask) {
   float result[Lanes] = {};
+  Rounding mode = Rounding(i.small[0]);
   bool ftz = i.small[1] != 0;
   auto value = [&](unsigned operand, unsigned lane) {
     if (operand > Op::Operands)
@@ -75,9 +86,9 @@ template <class Op> void rounded(Warp &warp, const Instruction &i, Mask mask) {
     return ftz ? flush(read) : read;
   };
   for (unsigned lane = 0; lane < Lanes; lane++) {
-    float sum = canonical(
-        toF32(Op::exact(value(1, lane), value(2, lane), value(3, lane)),
-              Rounding(i.small[0])));
+    double exact =
+        Op::exact(value(1, lane), value(2, lane), value(3, lane), mode);
+    float sum = canonical(toF32(exact, mode));
     sum = ftz ? flush(sum) : sum;
     result[lane] = i.small[2] != 0 ? saturate(sum) : sum;
   }

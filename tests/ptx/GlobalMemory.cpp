@@ -28,12 +28,22 @@ GlobalMemory::GlobalMemory(const Program &from, const Kernel &kernel,
                            const Launch &launch)
     : program(from), checks(launch.checks),
       shift(unsigned(__builtin_ctz(kernel.globalGranule))) {
-  for (const Region &region : launch.memory)
-    areas.push_back({reinterpret_cast<uint64_t>(region.data),
+  for (const Region &region : launch.memory) {
+    auto address = reinterpret_cast<uint64_t>(region.data);
+    bool power = (region.align & (region.align - 1)) == 0;
+    if (region.align != 0 && (!power || address % region.align != 0))
+      throw Error(0,
+                  fmt::format("{}: kernel {}: the region '{}' at {:#x} is "
+                              "not aligned to {}, or that is no power of two",
+                              program.name, kernel.info.name, region.name,
+                              address, region.align));
+    areas.push_back({address,
                      region.bytes,
                      region.writable,
                      region.name,
+                     region.align,
                      {}});
+  }
   for (const Variable &variable : program.variables) {
     std::vector<std::byte> &room =
         variables.emplace_back(roomFor(variable), std::byte(0));
@@ -44,6 +54,7 @@ GlobalMemory::GlobalMemory(const Program &from, const Kernel &kernel,
                      variable.bytes,
                      variable.space == Space::Global,
                      variable.name,
+                     variable.align,
                      {}});
   }
   std::sort(areas.begin(), areas.end(),
@@ -93,11 +104,14 @@ GlobalMemory::Area &GlobalMemory::locate(Warp &warp,
     lastArea = size_t(std::prev(after) - areas.begin());
   }
   Area &area = areas[lastArea];
-  if (address % align != 0)
+  if ((address & (align - 1)) != 0 || (area.align != 0 && area.align < align))
     warp.fail(
         instruction, lane,
-        fmt::format("{} of {} bytes at {}+{} is misaligned: address {:#x}",
-                    what, bytes, area.name, address - area.start, address));
+        fmt::format("{} of {} bytes at {}+{} is misaligned: address {:#x}{}",
+                    what, bytes, area.name, address - area.start, address,
+                    area.align != 0
+                        ? fmt::format(", declared alignment {}", area.align)
+                        : ""));
   return area;
 }
 
@@ -129,13 +143,6 @@ const std::byte *GlobalMemory::read(Warp &warp, const Instruction &instruction,
                                     unsigned lane, uint64_t address,
                                     unsigned bytes) {
   return readAligned(warp, instruction, lane, address, bytes, bytes);
-}
-
-const std::byte *GlobalMemory::readBytes(Warp &warp,
-                                         const Instruction &instruction,
-                                         unsigned lane, uint64_t address,
-                                         unsigned bytes) {
-  return readAligned(warp, instruction, lane, address, bytes, 1);
 }
 
 const std::byte *GlobalMemory::readAligned(Warp &warp,

@@ -26,9 +26,10 @@ public:
   /// read-only or written by another thread without order.
   const std::byte *read(Warp &warp, const Instruction &instruction,
                         unsigned lane, uint64_t address, unsigned bytes);
-  /// As read, for bytes that are no power of two or are not aligned to it.
-  const std::byte *readBytes(Warp &warp, const Instruction &instruction,
-                             unsigned lane, uint64_t address, unsigned bytes);
+  /// As read, for an access whose alignment is not its size.
+  const std::byte *readAligned(Warp &warp, const Instruction &instruction,
+                               unsigned lane, uint64_t address, unsigned bytes,
+                               unsigned align);
   std::byte *write(Warp &warp, const Instruction &instruction, unsigned lane,
                    uint64_t address, unsigned bytes);
 
@@ -49,15 +50,13 @@ private:
     uint64_t start, bytes;
     bool writable;
     std::string name;
+    size_t align;            ///< declared; 0: not at all
     std::vector<Cell> cells; ///< by granule; of writable areas only
   };
 
   Area &locate(Warp &warp, const Instruction &instruction, unsigned lane,
                uint64_t address, unsigned bytes, unsigned align,
                const char *what);
-  const std::byte *readAligned(Warp &warp, const Instruction &instruction,
-                               unsigned lane, uint64_t address, unsigned bytes,
-                               unsigned align);
   [[noreturn]] void failRace(Warp &warp, const Instruction &instruction,
                              unsigned lane, const Area &area, uint64_t granule,
                              const char *what, const char *other) const;

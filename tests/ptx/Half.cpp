@@ -66,7 +66,7 @@ template <class Inner, Clamp How> struct Clamped {
     H result = Inner::of(a, b, c);
     float value = toFloat(result);
     if (How == Clamp::Unit)
-      return nearest(value != value ? 0.0 : std::clamp(value, 0.0F, 1.0F), a);
+      return value > 0 ? nearest(std::min(value, 1.0F), a) : H{0};
     return value < 0 ? H{0} : result;
   }
 };

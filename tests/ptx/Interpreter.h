@@ -81,6 +81,9 @@ struct Region {
   size_t bytes = 0;
   bool writable = false;
   std::string name; ///< for messages
+  /// What the kernel may rely on, a power of two: a wider access is misaligned
+  /// even where the address happens to suit it. 0: the address alone counts.
+  size_t align = 0;
 };
 
 enum class Order : uint8_t { Forward, Reverse };

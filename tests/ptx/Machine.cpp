@@ -16,8 +16,8 @@ size_t warpsOf(const Launch &launch) {
 }
 
 /// Checked before anything is laid out for the block.
-const Launch &checkedShape(const Program &program, const Kernel &kernel,
-                           const Launch &launch) {
+void checkShape(const Program &program, const Kernel &kernel,
+                const Launch &launch) {
   auto refuse = [&](const std::string &message) {
     throw Error(0, fmt::format("{}: kernel {}: {}", program.name,
                                kernel.info.name, message));
@@ -45,15 +45,13 @@ const Launch &checkedShape(const Program &program, const Kernel &kernel,
   if (launch.params.size() != kernel.info.parameterBytes)
     refuse(fmt::format("{} bytes of parameters, {} are declared",
                        launch.params.size(), kernel.info.parameterBytes));
-  return launch;
 }
 
 } // namespace
 
 Machine::Machine(const Program &ofProgram, const Kernel &ofKernel,
                  const Launch &ofLaunch)
-    : program(ofProgram), kernel(ofKernel),
-      launch(checkedShape(ofProgram, ofKernel, ofLaunch)),
+    : program(ofProgram), kernel(ofKernel), launch(ofLaunch),
       executions(ofKernel.code.size()), global(ofProgram, ofKernel, ofLaunch),
       shared(ofProgram, ofKernel, ofLaunch, warpsOf(ofLaunch)),
       params(ofLaunch.params) {
@@ -190,8 +188,10 @@ Counts run(const Module &module, const Launch &launch) {
   const Program &program = module.program();
   module.kernel(launch.kernel); // fails where there is none
   for (const Kernel &kernel : program.kernels)
-    if (kernel.info.name == launch.kernel)
+    if (kernel.info.name == launch.kernel) {
+      checkShape(program, kernel, launch);
       return Machine(program, kernel, launch).run();
+    }
   throw std::logic_error("a kernel without code");
 }
 

@@ -115,6 +115,7 @@ struct Barrier {
 /// A launch at work: runs its blocks one after another on the same storage.
 class Machine {
 public:
+  /// The launch must be one that run() has found possible.
   Machine(const Program &program, const Kernel &kernel, const Launch &launch);
 
   Counts run();

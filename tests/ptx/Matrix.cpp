@@ -42,12 +42,48 @@ struct OfTf32 {
 };
 
 template <unsigned K>
-void multiply(const float (&a)[Rows][K], const float (&b)[K][Columns],
-              float (&c)[Rows][Columns]) {
-  for (unsigned row = 0; row < Rows; row++)
+[[gnu::always_inline]] inline void multiplyRows(const float *a, const float *b,
+                                                float *c) {
+  for (unsigned row = 0; row < Rows; row++) {
+    float
+        sums[Columns]; // kept apart from memory, so that they stay in registers
+    std::memcpy(sums, c + row * Columns, sizeof sums);
     for (unsigned k = 0; k < K; k++)
       for (unsigned column = 0; column < Columns; column++)
-        c[row][column] += a[row][k] * b[k][column];
+        sums[column] += a[row * K + k] * b[k * Columns + column];
+    std::memcpy(c + row * Columns, sums, sizeof sums);
+  }
+}
+
+// Most of a kernel's time goes here: where the system can choose when the
+// program starts, take what the CPU at hand can do. Sanitizers cannot bear it.
+#if defined(__x86_64__) && defined(__linux__) && defined(__clang__)
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) &&   \
+    !__has_feature(memory_sanitizer)
+#define ATTN_PTX_CLONES                                                        \
+  __attribute__((target_clones("arch=x86-64-v3", "default")))
+#endif
+#endif
+#ifndef ATTN_PTX_CLONES
+#define ATTN_PTX_CLONES
+#endif
+ATTN_PTX_CLONES void multiply16(const float *a, const float *b, float *c) {
+  multiplyRows<16>(a, b, c);
+}
+ATTN_PTX_CLONES void multiply8(const float *a, const float *b, float *c) {
+  multiplyRows<8>(a, b, c);
+}
+#undef ATTN_PTX_CLONES
+
+template <unsigned K>
+void multiply(const float (&a)[Rows][K], const float (&b)[K][Columns],
+              float (&c)[Rows][Columns]) {
+  if constexpr (K == 16)
+    multiply16(a[0], b[0], c[0]);
+  else if constexpr (K == 8)
+    multiply8(a[0], b[0], c[0]);
+  else
+    multiplyRows<K>(a[0], b[0], c[0]);
 }
 
 // op: 4 registers of D, then those of A, of B and 4 of C.

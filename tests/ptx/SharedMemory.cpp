@@ -107,7 +107,7 @@ std::byte *SharedMemory::locate(Warp &warp, const Instruction &instruction,
       failBounds(warp, instruction, lane, address, bytes);
     lastObject = size_t(found - objects.begin());
   }
-  if (address % bytes != 0)
+  if ((address & (bytes - 1)) != 0)
     warp.fail(instruction, lane,
               fmt::format("{} bytes at {} are misaligned: '{}' is declared "
                           "with .align {}",
@@ -133,7 +133,7 @@ void SharedMemory::failRace(Warp &warp, const Instruction &instruction,
 }
 
 void SharedMemory::checkWriter(Warp &warp, const Instruction &instruction,
-                               unsigned lane, uint64_t granule,
+                               unsigned lane, unsigned self, uint64_t granule,
                                const Cell &cell, const char *what) const {
   if (cell.state == State::Pending)
     warp.fail(instruction, lane,
@@ -145,7 +145,7 @@ void SharedMemory::checkWriter(Warp &warp, const Instruction &instruction,
     return;
   bool ordered = cell.warp != warp.index
                      ? cell.clock <= warp.known[cell.warp]
-                     : cell.lane == lane || cell.clock < warp.clock();
+                     : cell.lane == self || cell.clock < warp.clock();
   if (!ordered)
     failRace(warp, instruction, lane, granule, what, cell.warp, cell.lane,
              cell.line);
@@ -165,7 +165,7 @@ const std::byte *SharedMemory::read(Warp &warp, const Instruction &instruction,
       warp.fail(instruction, lane,
                 fmt::format("read of {}, which nobody has written",
                             place(start + (granule << shift))));
-    checkWriter(warp, instruction, reader, granule, cell, "read");
+    checkWriter(warp, instruction, lane, reader, granule, cell, "read");
     uint32_t &last = readers[granule * warps + warp.index];
     bool another = last >> LaneBits == warp.clock() &&
                    (last & ((1U << LaneBits) - 1)) != reader;
@@ -181,7 +181,7 @@ void SharedMemory::overwrite(Warp &warp, const Instruction &instruction,
   uint64_t end = (address - start + bytes) >> shift;
   for (uint64_t granule = first; granule < end; granule++) {
     Cell &cell = cells[granule];
-    checkWriter(warp, instruction, lane, granule, cell, "write");
+    checkWriter(warp, instruction, lane, lane, granule, cell, "write");
     for (uint32_t other = 0; other < warps; other++) {
       uint32_t last = readers[granule * warps + other];
       uint32_t clock = last >> LaneBits;

@@ -68,8 +68,10 @@ private:
                              unsigned lane, uint64_t granule, const char *what,
                              uint32_t otherWarp, unsigned otherLane,
                              int otherLine) const;
+  /// `self` is the lane, or ManyLanes.
   void checkWriter(Warp &warp, const Instruction &instruction, unsigned lane,
-                   uint64_t granule, const Cell &cell, const char *what) const;
+                   unsigned self, uint64_t granule, const Cell &cell,
+                   const char *what) const;
   void overwrite(Warp &warp, const Instruction &instruction, unsigned lane,
                  uint64_t address, unsigned bytes, State state);
   std::string place(uint64_t address) const;

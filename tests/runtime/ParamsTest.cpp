@@ -67,7 +67,7 @@ std::vector<BadInput> badInputs() {
        {"parameter 'slope' has no tensor"}},
       {"device",
        [](auto &e) { e.slope.dl.device.device_type = kDLCUDA; },
-       {"parameter 'slope' is on DLPack device type 2"}},
+       {"parameter 'slope' is on CUDA device 0, must be on the CPU"}},
       {"type",
        [](auto &e) { e.slope.dl.dtype = {kDLFloat, 16, 1}; },
        {"parameter 'slope'", "type f16, must be f32"}},

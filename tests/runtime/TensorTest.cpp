@@ -41,7 +41,7 @@ const char *const kNames[] = {"'q'", "'k'", "'v'", "'o'", "'lse'"};
 TEST(Tensor, MissingOrForeign) {
   refuse({"'q' is missing"}, [](Call &c) { c.tensors.q = nullptr; });
   refuse({"'o' is missing"}, [](Call &c) { c.tensors.o = nullptr; });
-  refuse({"'k'", "device type 2"},
+  refuse({"'k'", "CUDA device 0", "the CPU (as 'q')"},
          [](Call &c) { c.k.dl.device.device_type = kDLCUDA; });
   refuse({"'v'", "no data"}, [](Call &c) { c.v.dl.data = nullptr; });
   refuse({"'v'", "no shape"}, [](Call &c) { c.v.dl.shape = nullptr; });

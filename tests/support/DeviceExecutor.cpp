@@ -38,15 +38,6 @@ public:
       std::memcpy(bytes.data() + start, region.data, region.size);
     places.push_back({region, start});
   }
-  /// Memory of a job that no region names, such as what stands for an array
-  /// without elements.
-  void addIfUnknown(const void *data, size_t size) {
-    if (data != nullptr && find(data) == nullptr) {
-      // (Inputs are only read.)
-      auto *first = static_cast<std::byte *>(const_cast<void *>(data));
-      add({"an array without elements", first, size, Placement::Start, false});
-    }
-  }
   /// Where memory of the job is on the device.
   template <typename T> T *moved(T *pointer, std::byte *device) const {
     if (pointer == nullptr)
@@ -90,13 +81,15 @@ private:
   };
   const Place *find(const void *pointer) const {
     auto at = reinterpret_cast<uintptr_t>(pointer);
+    const Place *ends = nullptr;
     for (const Place &place : places) {
-      auto first = reinterpret_cast<uintptr_t>(place.region.data);
-      // (An empty region is where a pointer to nothing points.)
-      if (at >= first && at - first < std::max<size_t>(place.region.size, 1))
+      uintptr_t offset = at - reinterpret_cast<uintptr_t>(place.region.data);
+      if (offset < place.region.size)
         return &place;
+      if (offset == place.region.size)
+        ends = &place;
     }
-    return nullptr;
+    return ends; // where an array without elements may begin
   }
   std::string nearest(size_t offset) const {
     std::string name = "the first";
@@ -115,6 +108,7 @@ public:
     std::vector<std::string> outcomes;
     outcomes.reserve(jobs.size());
     for (const Job &job : jobs) {
+      open(job); // without a device nothing can be said of any job
       try {
         outcomes.push_back(runOne(job));
       } catch (const std::runtime_error &error) {
@@ -132,12 +126,16 @@ public:
   }
 
 private:
+  void open(const Job &job) {
+    const attn_kernel *kernel = job.code.descriptor();
+    if (device || !kernel || !kernel->device)
+      return;
+    DLDevice place{};
+    require(attn_device_find(kernel, &place, &error), error);
+    require(attn_device_open(place, &device, &error), error);
+  }
+
   void *load(const attn_kernel *kernel) {
-    if (!device) {
-      DLDevice place{};
-      require(attn_device_find(kernel, &place, &error), error);
-      require(attn_device_open(place, &device, &error), error);
-    }
     auto found = loaded.find(kernel);
     if (found == loaded.end()) {
       void *code = nullptr;
@@ -156,10 +154,8 @@ private:
     Block block;
     for (const Region &region : job.regions)
       block.add(region);
-    for (int32_t n = 0; call.params && n < kernel->n_params; ++n) {
-      block.addIfUnknown(call.params[n].data, 1);
-      block.addIfUnknown(call.params[n].blocks, 2 * sizeof(int32_t));
-    }
+    for (const Region &region : standIns(*kernel, call))
+      block.add(region);
     block.add({"the call", reinterpret_cast<std::byte *>(&call), sizeof call,
                Placement::Start, false});
     const attn_device_kind &kind = *device->kind;

@@ -67,11 +67,15 @@ std::unique_ptr<Executor> makePtxExecutor();
 inline constexpr const char *kPtxInterpreter = "PTX interpreter";
 
 /// Runs the code of a device on the first one that can, each job in memory of
-/// its own between canaries.
+/// its own between canaries. `run` throws std::runtime_error where there is no
+/// such device.
 std::unique_ptr<Executor> makeDeviceExecutor();
 
 /// The number of work items of a call, as attn_abi.h defines it.
 int64_t workItems(const attn_kernel &kernel, const attn_call &call);
+
+/// What stands for the parameters without elements: memory of the runtime's.
+std::vector<Region> standIns(const attn_kernel &kernel, const attn_call &call);
 
 /// A sequence of pieces [first, last) that covers the items of a call.
 std::vector<std::pair<int64_t, int64_t>> pieces(int64_t items, Order order);

@@ -29,6 +29,28 @@ int64_t workItems(const attn_kernel &kernel, const attn_call &call) {
          (blocks(call.q_len) + (globals ? blocks(call.max_globals) : 0));
 }
 
+std::vector<Region> standIns(const attn_kernel &kernel, const attn_call &call) {
+  std::vector<Region> regions;
+  const auto add = [&](const void *data, size_t size) {
+    // (Inputs are only read.)
+    auto *first = static_cast<std::byte *>(const_cast<void *>(data));
+    if (data != nullptr)
+      regions.push_back({"what stands for an array without elements", first,
+                         size, Placement::Start, false});
+  };
+  for (int32_t n = 0; call.params && n < kernel.n_params; ++n) {
+    const attn_param_info &info = kernel.params[n];
+    const attn_param &param = call.params[n];
+    if (std::count(param.extent, param.extent + info.rank, 0) == 0)
+      continue;
+    add(param.data, info.type == ATTN_F16 || info.type == ATTN_BF16      ? 2
+                    : info.type == ATTN_BOOL || info.type == ATTN_TOKENS ? 1
+                                                                         : 4);
+    add(param.blocks, 2 * sizeof *param.blocks);
+  }
+  return regions;
+}
+
 std::vector<std::pair<int64_t, int64_t>> pieces(int64_t items, Order order) {
   std::vector<std::pair<int64_t, int64_t>> all;
   switch (order) {

@@ -29,7 +29,9 @@ std::vector<ptx::Counts> launchPtx(const ptx::Module &module, const Job &job,
   // Addresses of the device are those of this process, and so is the call.
   attn_call call = job.call;
   launch.memory.push_back({&call, sizeof call, false, "the call"});
-  for (const Region &region : job.regions)
+  std::vector<Region> regions = standIns(kernel, job.call);
+  regions.insert(regions.end(), job.regions.begin(), job.regions.end());
+  for (const Region &region : regions)
     launch.memory.push_back(
         {region.data, region.size, region.isOutput, region.name});
   std::vector<ptx::Counts> counts;

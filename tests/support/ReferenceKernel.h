@@ -56,9 +56,10 @@ enum class Fault {
 /// in their values. Names live as long as the Spec.
 std::vector<attn_param_info> describeParams(const Spec &spec);
 
-/// A kernel for variants of f32, f16 and bf16. Its scores are in f32 and its parameters those of
-/// the call; with lists of tokens the rows of their positions are work items of
-/// their own. One at a time: creating another makes the former invalid to run.
+/// A kernel for variants of f32, f16 and bf16. Its scores are in f32 and its
+/// parameters those of the call; with lists of tokens the rows of their
+/// positions are work items of their own. One at a time: creating another makes
+/// the former invalid to run.
 class ReferenceKernel {
 public:
   explicit ReferenceKernel(Spec spec, Fault fault = Fault::None);
