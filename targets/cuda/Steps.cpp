@@ -2,9 +2,9 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// Products of 16-bit types are mma; those of others, and of values that a NaN
-// or an infinity at a pair that does not count must not reach, are done one by
-// one from shared memory, into the same fragments.
+// Products of 16-bit types are mma. Those of others, and of values that are not
+// finite where some pairs do not count, are done one by one from shared memory,
+// into the same fragments.
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cuda/FragmentLowering.h"
