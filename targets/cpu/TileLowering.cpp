@@ -132,6 +132,7 @@ LogicalResult KernelLowering::ifBranch(scf::IfOp op) {
 }
 
 LogicalResult KernelLowering::tileOp(Operation &op) {
+  LogicalResult result = success();
   llvm::TypeSwitch<Operation *>(&op)
       .Case<PickOp>([&](auto o) { pick(o); })
       .Case<SinkOp>([&](auto o) { sink(o); })
@@ -142,8 +143,12 @@ LogicalResult KernelLowering::tileOp(Operation &op) {
       .Case<SoftmaxOp>([&](auto o) { softmax(o); })
       .Case<AccumulateOp>([&](auto o) { accumulate(o); })
       .Case<FinishOp>([&](auto o) { finish(o); })
-      .Case<StoreRowsOp>([&](auto o) { storeRows(o); });
-  return success();
+      .Case<StoreRowsOp>([&](auto o) { storeRows(o); })
+      .Default([&](Operation *o) {
+        result = o->emitOpError() << "is not lowered for " << e.target.name
+                                  << "; plans without a split are";
+      });
+  return result;
 }
 
 LogicalResult lowerTilesToLoops(ModuleOp module, const TargetInfo &target) {

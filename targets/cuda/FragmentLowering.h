@@ -58,6 +58,8 @@ public:
   mlir::LogicalResult run();
   int64_t threads() const { return warps() * 32; }
   int64_t sharedBytes() const { return allocated; }
+  /// What an item of a split stores.
+  int64_t stateBytes() const { return bytesOfState; }
 
 private:
   // The walk (FragmentLowering.cpp).
@@ -163,6 +165,20 @@ private:
   Values accumulateOneByOne(ValueRange acc, const SharedRows &values,
                             OneByOne which);
 
+  /// Two maxima of a row: the larger, and what scores are weighed against.
+  struct Peak {
+    Value max, base;
+  };
+  Peak peakOf(Value before, Value found);
+  Value weigh(Value score, const Peak &peak);
+  Values faded(ValueRange acc, ValueRange decay);
+
+  // States of splits (States.cpp).
+  void storeState(StoreStateOp op);
+  void loadState(LoadStateOp op);
+  void combine(CombineOp op);
+  Value statePair(Value base, int64_t pair);
+
   /// The keys that a loop's steps read, one tile after the other: the first
   /// tile is copied before the loop, and each next one while the step before it
   /// multiplies its values.
@@ -193,7 +209,7 @@ private:
   Value thread, lane, warp, group, inGroup; ///< i32: tid, and parts of it
   Value firstRow;                           ///< i32: of this thread's two
   Value sharedBase;
-  int64_t allocated = 0;
+  int64_t allocated = 0, bytesOfState = 0;
   llvm::DenseMap<Value, Values> fragments;
   llvm::DenseMap<Value, Values> counting; ///< by scores: bits, of pairs that
                                           ///< count; none: all

@@ -156,6 +156,23 @@ void FragmentLowering::scores(ScoresOp op) {
 // Softmax
 //===----------------------------------------------------------------------===//
 
+FragmentLowering::Peak FragmentLowering::peakOf(Value before, Value found) {
+  // A NaN that is there (a sink's) stays.
+  Value isMore =
+      arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, found, before);
+  Value largest = e.select(isMore, found, before);
+  // While a row has seen no key its maximum is -inf: subtract 0 instead, so
+  // that exp(-inf - (-inf)) never happens.
+  Value none = equalF(largest, -kInfinity);
+  return {largest, e.select(none, e.f(0), largest)};
+}
+
+/// The difference first, which is exact where it is small: of large scores a
+/// product's rounding would be a factor of the weight.
+Value FragmentLowering::weigh(Value score, const Peak &peak) {
+  return exp2(mulF(arith::SubFOp::create(e.b, score, peak.base), e.f(kLog2E)));
+}
+
 void FragmentLowering::softmax(SoftmaxOp op) {
   const Values s = fragments.find(op.getScores())->second;
   const Values max = fragments.find(op.getMax())->second;
@@ -169,32 +186,20 @@ void FragmentLowering::softmax(SoftmaxOp op) {
         largest = larger(largest, x);
     largest = larger(largest, fromNeighbour(largest, 1));
     largest = larger(largest, fromNeighbour(largest, 2));
-    // A NaN that is there (a sink's) stays.
-    Value isMore =
-        arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, largest, max[r]);
-    largest = e.select(isMore, largest, max[r]);
-    // While a row has seen no key its maximum is -inf: subtract 0 instead, so
-    // that exp(-inf - (-inf)) never happens.
-    Value none = equalF(largest, -kInfinity);
-    Value base = e.select(none, e.f(0), largest);
-    // The difference first, which is exact where it is small: of large scores a
-    // product's rounding would be a factor of the weight.
-    auto weigh = [&](Value x) {
-      return exp2(mulF(arith::SubFOp::create(e.b, x, base), e.f(kLog2E)));
-    };
-    Value fade = weigh(max[r]);
+    const Peak peak = peakOf(max[r], largest);
+    Value fade = weigh(max[r], peak);
     // Nothing new changes nothing, even where the maximum is a sink that is
     // infinite or NaN.
     Value same =
-        arith::CmpFOp::create(e.b, arith::CmpFPredicate::UEQ, max[r], largest);
+        arith::CmpFOp::create(e.b, arith::CmpFPredicate::UEQ, max[r], peak.max);
     fade = e.select(same, e.f(1), fade);
     Value share = mulF(sum[r], fade);
     for (auto [i, x] : llvm::enumerate(s))
       if (isOfRow(i)) {
-        weights[i] = weigh(x);
+        weights[i] = weigh(x, peak);
         share = addF(share, weights[i]);
       }
-    newMax.push_back(largest);
+    newMax.push_back(peak.max);
     newSum.push_back(share);
     decay.push_back(fade);
   }
@@ -311,6 +316,19 @@ void FragmentLowering::storeWeights(ValueRange weights, ValueRange bits) {
   }
 }
 
+/// Decayed accumulators of rows. A decay of zero forgets what was summed, even
+/// where huge values of keys that now weigh nothing have overflown it: infinity
+/// times zero is not zero.
+Values FragmentLowering::faded(ValueRange acc, ValueRange decay) {
+  Values result, forgets;
+  for (Value x : decay)
+    forgets.push_back(equalF(x, 0));
+  for (auto [i, x] : llvm::enumerate(acc))
+    result.push_back(
+        e.select(forgets[i % 4 / 2], e.f(0), mulF(x, decay[i % 4 / 2])));
+  return result;
+}
+
 void FragmentLowering::accumulate(AccumulateOp op) {
   auto softmaxOp = op.getWeights().getDefiningOp<SoftmaxOp>();
   const Values weights = fragments.find(op.getWeights())->second;
@@ -329,25 +347,14 @@ void FragmentLowering::accumulate(AccumulateOp op) {
   barrier();
   copyNext();
 
-  // Mostly no maximum changes, and nothing fades. A decay of zero forgets what
-  // was summed, even where huge values of keys that now weigh nothing have
-  // overflown it: infinity times zero is not zero.
+  // Mostly no maximum changes, and nothing fades.
   auto isOther = [&](Value x) -> Value {
     return arith::CmpFOp::create(e.b, arith::CmpFPredicate::UNE, x, e.f(1));
   };
   const Values before = acc;
   acc = chooseAll(
       arith::OrIOp::create(e.b, isOther(decay[0]), isOther(decay[1])),
-      [&] {
-        Values faded, forgets;
-        for (Value x : decay)
-          forgets.push_back(equalF(x, 0));
-        for (auto [i, x] : llvm::enumerate(before))
-          faded.push_back(
-              e.select(forgets[i % 4 / 2], e.f(0), mulF(x, decay[i % 4 / 2])));
-        return faded;
-      },
-      [&] { return before; });
+      [&] { return faded(before, decay); }, [&] { return before; });
 
   if (oneByOne) {
     auto added = [&](OneByOne which) {

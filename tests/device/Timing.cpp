@@ -17,15 +17,19 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/attn.h"
 #include "tests/device/Cases.h"
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 using attn::device::TimedCase;
 using Json = nlohmann::ordered_json;
@@ -245,7 +249,7 @@ int timeAll(char **arguments) {
   Json times = Json::array();
   Timer timer(cases);
   const char *const targets[] = {"cuda-sm80", "cuda-sm90"};
-  const double each = std::atof(arguments[3]) / double(2 * cases.size());
+  const double each = std::stod(arguments[3]) / double(2 * cases.size());
   for (const TimedCase &c : cases)
     for (const char *target : targets) {
       const attn_kernel *kernel = nullptr;

@@ -21,30 +21,43 @@ std::vector<ptx::Counts> launchPtx(const ptx::Module &module, const Job &job,
   const attn_kernel &kernel = *job.code.descriptor();
   const attn_device_code &device = *kernel.device;
   ptx::Launch launch;
-  launch.kernel = device.entry;
   launch.order = order;
-  launch.block.x = static_cast<uint32_t>(device.threads);
-  launch.dynamicShared = static_cast<size_t>(device.shared_bytes);
   launch.instructionLimit = kInstructionLimit;
   // Addresses of the device are those of this process, and so is the call.
   attn_call call = job.call;
   launch.memory.push_back({&call, sizeof call, false, "the call"});
+  std::vector<std::byte> states(stateBytes(kernel, job.call), kPoisonedState);
+  if (!states.empty()) {
+    call.states = states.data();
+    launch.memory.push_back({states.data(), states.size(), true, "the states"});
+  }
   std::vector<Region> regions = standIns(kernel, job.call);
   regions.insert(regions.end(), job.regions.begin(), job.regions.end());
   for (const Region &region : regions)
     launch.memory.push_back(
         {region.data, region.size, region.isOutput, region.name});
   std::vector<ptx::Counts> counts;
-  for (auto [first, last] : pieces(workItems(kernel, job.call), job.order)) {
-    if (first == last)
-      continue;
-    launch.grid.x = static_cast<uint32_t>(last - first);
-    const attn_call *address = &call;
-    launch.params.resize(sizeof address + sizeof first);
-    std::memcpy(launch.params.data(), &address, sizeof address);
-    std::memcpy(launch.params.data() + sizeof address, &first, sizeof first);
-    counts.push_back(ptx::run(module, launch));
-  }
+  const auto runAll = [&](const char *entry, int32_t threads,
+                          int32_t sharedBytes, int64_t items) {
+    launch.kernel = entry;
+    launch.block.x = static_cast<uint32_t>(threads);
+    launch.dynamicShared = static_cast<size_t>(sharedBytes);
+    for (auto [first, last] : pieces(items, job.order)) {
+      if (first == last)
+        continue;
+      launch.grid.x = static_cast<uint32_t>(last - first);
+      const attn_call *address = &call;
+      launch.params.resize(sizeof address + sizeof first);
+      std::memcpy(launch.params.data(), &address, sizeof address);
+      std::memcpy(launch.params.data() + sizeof address, &first, sizeof first);
+      counts.push_back(ptx::run(module, launch));
+    }
+  };
+  runAll(device.entry, device.threads, device.shared_bytes,
+         workItems(kernel, job.call));
+  if (!states.empty())
+    runAll(device.merge_entry, device.merge_threads, device.merge_shared_bytes,
+           job.call.batch * kernel.item_groups);
   return counts;
 }
 
