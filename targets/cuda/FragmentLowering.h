@@ -129,6 +129,14 @@ private:
   /// before the barrier that publishes them; known after it.
   void noteFinite(const SharedRows &rows, int64_t rowCount);
   Value notedFinite();
+  /// Elements of 16 bits that are not finite become zero: each thread's chunks,
+  /// between two barriers.
+  void clearInfinite(const SharedRows &rows, int64_t rowCount);
+  Values eachChunk(
+      const SharedRows &rows, int64_t rowCount, Values state,
+      llvm::function_ref<Values(Value at, ValueRange words, ValueRange state)>
+          body);
+  Value infinite(Value word, mlir::Type type);
 
   // Rows in and out (Rows.cpp).
   void loadRows(LoadRowsOp op);
@@ -152,8 +160,10 @@ private:
                          const SharedRows &values);
   void storeWeights(ValueRange weights, ValueRange bits);
   int64_t weightStride() const { return sharedWeightBytes(plan.keys); }
+  /// Which values are added, where weights come from shared memory.
+  enum class OneByOne : uint8_t { All, ThatCount, InfiniteThatCount };
   Values accumulateOneByOne(ValueRange acc, const SharedRows &values,
-                            bool careful);
+                            OneByOne which);
 
   /// Two maxima of a row: the larger, and what scores are weighed against.
   struct Peak {

@@ -2,9 +2,9 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// Products of 16-bit types are mma; those of others, and of values that a NaN
-// or an infinity at a pair that does not count must not reach, are done one by
-// one from shared memory, into the same fragments.
+// Products of 16-bit types are mma. Those of others, and of values that are not
+// finite where some pairs do not count, are done one by one from shared memory,
+// into the same fragments.
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cuda/FragmentLowering.h"
@@ -238,10 +238,12 @@ Values FragmentLowering::accumulateByMma(ValueRange acc, ValueRange weights,
 }
 
 /// Weights come from shared memory, where a negative zero is that of a pair
-/// that does not count; with `careful`, its value is not looked at.
+/// that does not count; a value that such a pair must not see, of those that
+/// `which` names, is not looked at.
 Values FragmentLowering::accumulateOneByOne(ValueRange acc,
                                             const SharedRows &values,
-                                            bool careful) {
+                                            OneByOne which) {
+  const bool careful = which != OneByOne::All;
   const int64_t bytes = values.elementBytes();
   return e.loop(
       e.c(0), e.c(plan.keys), 1, Values(acc),
@@ -275,10 +277,19 @@ Values FragmentLowering::accumulateOneByOne(ValueRange acc,
             for (int64_t j = 0; j < 2; ++j)
               own[j] = this->half(word, j, values.type);
           }
+          Value finite[2];
+          if (which == OneByOne::InfiniteThatCount)
+            for (int64_t j = 0; j < 2; ++j)
+              finite[j] = arith::CmpIOp::create(
+                  e.b, arith::CmpIPredicate::sge,
+                  infinite(arith::BitcastOp::create(e.b, e.i32, own[j]), e.f32),
+                  i32(0));
           for (int64_t i = 0; i < 4; ++i) {
             Value value = own[i % 2];
             if (careful)
               value = e.select(skip[i / 2], e.f(0), value);
+            if (which == OneByOne::InfiniteThatCount)
+              value = e.select(finite[i % 2], e.f(0), value);
             next[4 * n + i] = fmaF(weight[i / 2], value, next[4 * n + i]);
           }
         }
@@ -345,21 +356,34 @@ void FragmentLowering::accumulate(AccumulateOp op) {
       arith::OrIOp::create(e.b, isOther(decay[0]), isOther(decay[1])),
       [&] { return faded(before, decay); }, [&] { return before; });
 
-  auto plain = [&] {
-    return oneByOne ? accumulateOneByOne(acc, values, false)
-                    : accumulateByMma(acc, weights, values);
-  };
-  if (!careful) {
-    fragments[op.getResult()] = plain();
+  if (oneByOne) {
+    auto added = [&](OneByOne which) {
+      return [&, which] { return accumulateOneByOne(acc, values, which); };
+    };
+    fragments[op.getResult()] =
+        careful ? chooseAll(notedFinite(), added(OneByOne::All),
+                            added(OneByOne::ThatCount))
+                : accumulateOneByOne(acc, values, OneByOne::All);
     return;
   }
-  fragments[op.getResult()] = chooseAll(notedFinite(), plain, [&] {
-    if (!oneByOne) {
-      storeWeights(weights, bits);
-      barrier();
-    }
-    return accumulateOneByOne(acc, values, true);
-  });
+  // What is not finite is added one by one where it counts, and is then gone:
+  // the products of all rows that may not see it stay what they were.
+  if (careful) {
+    const Values before = acc;
+    acc = chooseAll(
+        notedFinite(), [&] { return before; },
+        [&] {
+          storeWeights(weights, bits);
+          barrier();
+          Values added =
+              accumulateOneByOne(before, values, OneByOne::InfiniteThatCount);
+          barrier();
+          clearInfinite(values, plan.keys);
+          barrier();
+          return added;
+        });
+  }
+  fragments[op.getResult()] = accumulateByMma(acc, weights, values);
 }
 
 } // namespace attn

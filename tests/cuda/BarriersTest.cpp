@@ -54,8 +54,8 @@ std::vector<Subject> subjects() {
                  causal,
                  {caseOf(causal, 1, 150, 210),
                   withInfinity(caseOf(causal, 1, 150, 210), 209)},
-                 {{13, kOut}},
-                 {{3, kNoSkip}}});
+                 {{15, kOut}},
+                 {{4, kNoSkip}}});
   Spec dense = typed("f32", 1, 1, 64);
   all.push_back({"dense_f32",
                  dense,
@@ -77,7 +77,7 @@ std::vector<Subject> subjects() {
     Subject subject{
         fmt::format("hole_{}", type), hole, {c, withInfinity(c, 70)}};
     if (hole.qType == Type::F16)
-      subject.spare = {{13, kOut}}, subject.unreached = {{6, kNoSkip}};
+      subject.spare = {{15, kOut}}, subject.unreached = {{7, kNoSkip}};
     else
       subject.spare = {{0, kKept}, {1, kKept}, {2, kKept}, {12, kOut}},
       subject.unreached = {{5, kNoSkip}};
@@ -96,8 +96,8 @@ std::vector<Subject> subjects() {
                     globals,
                     {close, apart, withInfinity(apart, 298)}};
     if (globals.qType == Type::F16)
-      subject.spare = {{0, kFirst}, {16, kPicked}, {21, kOut}, {32, kOut}},
-      subject.unreached = {{7, kNoSkip}};
+      subject.spare = {{0, kFirst}, {18, kPicked}, {23, kOut}, {34, kOut}},
+      subject.unreached = {{8, kNoSkip}};
     else
       subject.spare = {{0, kKept},    {1, kKept}, {2, kKept},  {12, kFirst},
                        {15, kPicked}, {20, kOut}, {24, kKept}, {25, kKept},
