@@ -175,6 +175,7 @@ Plan toPlan(PlanAttr a) {
   plan.valueRows = a.getValueRows();
   plan.valueVectors = a.getValueVectors();
   plan.unroll = a.getUnroll();
+  plan.split = a.getSplit();
   return plan;
 }
 
@@ -228,6 +229,16 @@ LogicalResult PickOp::verify() {
                        << " values; three, [from, to, step], are needed";
 }
 
+LogicalResult ItemOp::verify() {
+  const bool splits = getSplitKeys().has_value();
+  if (splits != bool(getSplit()) || splits != bool(getOfSplit()))
+    return emitOpError("has splits_of and split with each other or not at all");
+  if (splits && *getSplitKeys() < 1)
+    return emitOpError() << "splits_of is " << int64_t(*getSplitKeys())
+                         << "; at least 1 is allowed";
+  return success();
+}
+
 LogicalResult SinkOp::verify() { return verifySink(*this, getLogit()); }
 
 LogicalResult ScoresOp::verify() {
@@ -267,6 +278,35 @@ LogicalResult AccumulateOp::verify() {
                          weights.getCols(), acc.getCols())))
     return failure();
   return expectShape(*this, "decay", getDecay().getType(), acc.getRows(), 1);
+}
+
+static LogicalResult verifyState(Operation *op, TileType max, TileType sum,
+                                 TileType acc) {
+  if (failed(expectShape(op, "max", max, acc.getRows(), 1)))
+    return failure();
+  return expectShape(op, "sum", sum, acc.getRows(), 1);
+}
+
+LogicalResult StoreStateOp::verify() {
+  return verifyState(*this, getMax().getType(), getSum().getType(),
+                     getAcc().getType());
+}
+
+LogicalResult LoadStateOp::verify() {
+  return verifyState(*this, getMax().getType(), getSum().getType(),
+                     getAcc().getType());
+}
+
+LogicalResult CombineOp::verify() {
+  for (auto [what, own, other, combined] :
+       {std::tuple<StringRef, Value, Value, Value>{"max", getMax(),
+                                                   getOtherMax(), getNewMax()},
+        {"sum", getSum(), getOtherSum(), getNewSum()},
+        {"acc", getAcc(), getOtherAcc(), getNewAcc()}})
+    if (own.getType() != other.getType() || own.getType() != combined.getType())
+      return emitOpError() << what << " differs in type between the states";
+  return verifyState(*this, getMax().getType(), getSum().getType(),
+                     getAcc().getType());
 }
 
 } // namespace attn

@@ -73,7 +73,8 @@ def Attn_PlanAttr : AttrDef<Attn_Dialect, "Plan"> {
   let parameters = (ins
     "int64_t":$rows, "int64_t":$keys, "int64_t":$heads,
     "int64_t":$score_keys, "int64_t":$score_vectors,
-    "int64_t":$value_rows, "int64_t":$value_vectors, "int64_t":$unroll);
+    "int64_t":$value_rows, "int64_t":$value_vectors, "int64_t":$unroll,
+    DefaultValuedParameter<"int64_t", "0">:$split);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -207,10 +208,13 @@ def Attn_KernelOp : Attn_Op<"kernel", [Symbol, IsolatedFromAbove, NoTerminator,
     The region's argument is the number of the work item, an index. How items
     are spread over threads or blocks, and how the operands arrive, is the
     target's and the runtime's business. `item_groups`, `item_heads` and the
-    plan's rows tell how many items a call has (runtime/attn_abi.h).
+    plan's rows and split tell how many items a call has (runtime/attn_abi.h).
+    With `merge` the program puts together what the items of splits stored: it
+    runs after all of them, and its items are those of (batch, group).
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$item_groups,
-                       I64Attr:$item_heads, Attn_PlanAttr:$plan);
+                       I64Attr:$item_heads, Attn_PlanAttr:$plan,
+                       UnitAttr:$merge);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
 }
@@ -229,16 +233,21 @@ def Attn_LengthOp : Attn_Op<"length", [Pure]> {
   let assemblyFormat = "$which `[` $batch `]` attr-dict";
 }
 
-def Attn_ItemOp : Attn_Op<"item", [Pure]> {
+def Attn_ItemOp : Attn_Op<"item", [Pure, AttrSizedResultSegments]> {
   let summary = "which batch entry, group of heads and tile of rows an item is";
   let arguments = (ins Index:$item, I64Attr:$groups, I64Attr:$heads,
                        I64Attr:$rows,
-                       OptionalAttr<DenseI64ArrayAttr>:$classes);
+                       OptionalAttr<DenseI64ArrayAttr>:$classes,
+                       OptionalAttr<I64Attr>:$split_keys);
   let results = (outs Index:$batch, Index:$group, Index:$row,
-                      Optional<I1>:$of_globals);
+                      Optional<I1>:$of_globals, Optional<Index>:$split,
+                      Optional<I1>:$of_split);
+  let hasVerifier = 1;
   let assemblyFormat = [{
     $item `groups` $groups `heads` $heads `rows` $rows
-    (`classes` $classes^)? attr-dict (`globals` type($of_globals)^)?
+    (`classes` $classes^)? (`splits_of` $split_keys^)? attr-dict
+    (`globals` type($of_globals)^)?
+    (`split` type($split)^ `,` type($of_split))?
   }];
   let description = [{
     Items are numbered batch first, then group, then tile; `row` is the first
@@ -248,7 +257,10 @@ def Attn_ItemOp : Attn_Op<"item", [Pure]> {
     heads: their tiles take turns, since the keys that they read lie between
     each other. With `of_globals`,
     after the tiles of all queries come those of the queries at listed
-    positions, for which that is true and `row` counts listed ones.
+    positions, for which that is true and `row` counts listed ones. With
+    `splits_of` a number of keys, after those come one item for each so many
+    keys of the call, if it has more than that: `of_split` is then true, `split`
+    the number of the item among them, and `row` 0.
   }];
 }
 
@@ -471,6 +483,59 @@ def Attn_StoreRowsOp : Attn_Op<"store_rows", [AttrSizedOperandSegments]> {
     `heads` $heads (`class` `[` $residue^ `]`)?
     (`listed` $listed^ `:` qualified(type($listed)))? (`shift` $shift^)? (`but_members_of` $but_members_of^)? attr-dict `:` qualified(type($out)) `,` qualified(type($lse)) `,`
     qualified(type($target))
+  }];
+}
+
+def Attn_StoreStateOp : Attn_Op<"store_state"> {
+  let summary = "stores the state of the softmax after the keys of a split";
+  let description = [{
+    For `load_state` of the program that merges. Rows from `count` on do not
+    exist.
+  }];
+  let arguments = (ins Attn_Tile:$max, Attn_Tile:$sum, Attn_Tile:$acc,
+                       Index:$batch, Index:$group, Index:$split, Index:$count);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $max `,` $sum `,` $acc `to` `[` $batch `,` $group `,` $split `]`
+    `count` $count attr-dict `:` qualified(type($max)) `,`
+    qualified(type($sum)) `,` qualified(type($acc))
+  }];
+}
+
+def Attn_LoadStateOp : Attn_Op<"load_state"> {
+  let summary = "the state of the softmax that a split's item stored";
+  let description = [{
+    Rows from `count` on are as before any key.
+  }];
+  let arguments = (ins Index:$batch, Index:$group, Index:$split, Index:$count);
+  let results = (outs Attn_Tile:$max, Attn_Tile:$sum, Attn_Tile:$acc);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    `[` $batch `,` $group `,` $split `]` `count` $count attr-dict `:`
+    qualified(type($max)) `,` qualified(type($sum)) `,` qualified(type($acc))
+  }];
+}
+
+def Attn_CombineOp : Attn_Op<"combine", [Pure]> {
+  let summary = "the state of the softmax after the keys of two states";
+  let description = [{
+    `new_max = max(max, other_max)`; both sums and accumulators decay by
+    `exp(own max - new_max)`, as in `softmax` and `accumulate`, and are added
+    up. A side that has seen no key changes nothing.
+  }];
+  let arguments = (ins Attn_Tile:$max, Attn_Tile:$sum, Attn_Tile:$acc,
+                       Attn_Tile:$other_max, Attn_Tile:$other_sum,
+                       Attn_Tile:$other_acc);
+  let results = (outs Attn_Tile:$new_max, Attn_Tile:$new_sum,
+                      Attn_Tile:$new_acc);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $max `,` $sum `,` $acc `with` $other_max `,` $other_sum `,` $other_acc
+    attr-dict `:` qualified(type($max)) `,` qualified(type($sum)) `,`
+    qualified(type($acc)) `,` qualified(type($other_max)) `,`
+    qualified(type($other_sum)) `,` qualified(type($other_acc)) `->`
+    qualified(type($new_max)) `,` qualified(type($new_sum)) `,`
+    qualified(type($new_acc))
   }];
 }
 

@@ -31,9 +31,10 @@ enum class CodeKind : uint8_t {
 
 /// The code of a kernel for a device.
 struct DeviceCode {
-  std::string entry;  ///< name of its function
-  std::string text;   ///< for the device's driver
-  std::string binary; ///< for just this device; may be empty
+  std::string entry;        ///< name of its function
+  std::string text;         ///< for the device's driver
+  std::string binary;       ///< for just this device; may be empty
+  std::string mergeEntry{}; ///< the function that merges splits; empty: none
 };
 
 /// Names `module`'s `attn_kernel_run` after the variant, makes every other

@@ -53,12 +53,19 @@ static std::string deviceCode(llvm::Module &module, const Spec &spec,
   for (llvm::GlobalValue &value : module.global_values())
     if (!value.isDeclaration())
       value.setLinkage(llvm::GlobalValue::InternalLinkage);
-  function->setLinkage(llvm::GlobalValue::ExternalLinkage);
-  function->setName(symbol);
-  if (kind == CodeKind::LLVM)
-    return emitCode(module, target, kind, diagnostics);
   DeviceCode code;
   code.entry = symbol;
+  auto enter = [](llvm::Function &function, const std::string &name) {
+    function.setLinkage(llvm::GlobalValue::ExternalLinkage);
+    function.setName(name);
+  };
+  enter(*function, symbol);
+  if (llvm::Function *merge = module.getFunction(kMergeFunction)) {
+    code.mergeEntry = symbol + "_merge";
+    enter(*merge, code.mergeEntry);
+  }
+  if (kind == CodeKind::LLVM)
+    return emitCode(module, target, kind, diagnostics);
   code.text = emitCode(module, target, CodeKind::Assembly, diagnostics);
   if (code.text.empty() || kind == CodeKind::Assembly)
     return code.text;

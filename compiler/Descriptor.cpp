@@ -27,6 +27,7 @@ StructType *kernelStructType(LLVMContext &context) {
                                       i64,                // scratch_bytes
                                       i32, i32,           // n_params, flags
                                       ptr, ptr,           // params, device
+                                      i64, i64,           // split, state
                                   });
 }
 
@@ -68,13 +69,19 @@ static Constant *addDevice(Module &module, const DeviceCode *code,
   auto *ptr = PointerType::getUnqual(context);
   if (!code)
     return ConstantPointerNull::get(ptr);
-  StructType *type = StructType::get(context, {ptr, ptr, ptr, i64, i32, i32});
+  StructType *type =
+      StructType::get(context, {ptr, ptr, ptr, i64, i32, i32, ptr, i32, i32});
   Constant *fields[] = {addString(module, code->entry),
                         addString(module, code->text),
                         addBytes(module, code->binary),
                         ConstantInt::get(i64, code->binary.size()),
-                        ConstantInt::getSigned(i32, facts.threads),
-                        ConstantInt::getSigned(i32, facts.sharedBytes)};
+                        ConstantInt::getSigned(i32, facts.items.threads),
+                        ConstantInt::getSigned(i32, facts.items.sharedBytes),
+                        code->mergeEntry.empty()
+                            ? ConstantPointerNull::get(ptr)
+                            : addString(module, code->mergeEntry),
+                        ConstantInt::getSigned(i32, facts.merge.threads),
+                        ConstantInt::getSigned(i32, facts.merge.sharedBytes)};
   auto *device =
       new GlobalVariable(module, type, true, GlobalValue::PrivateLinkage,
                          ConstantStruct::get(type, fields), "attn.device");
@@ -259,6 +266,8 @@ bool addDescriptor(Module &module, const Spec &spec, const TargetInfo &target,
             (facts.globals ? ATTN_KERNEL_GLOBALS : 0)),
       addParams(module, spec, facts),
       addDevice(module, device, facts),
+      int64(facts.splitKeys),
+      int64(facts.stateBytes),
   };
   StructType *type = kernelStructType(context);
   auto *descriptor = new GlobalVariable(

@@ -79,6 +79,7 @@ private:
       facts.itemGroups = itemGroups(op, chosen).size();
       facts.itemHeads = chosen.heads;
       facts.itemRows = chosen.rows;
+      facts.splitKeys = chosen.split;
       facts.globals = !listsOf(op.getMask()).empty();
       facts.params.clear();
       if (auto params = op.getParams())
@@ -99,13 +100,19 @@ private:
       return false;
     if (last == Stage::Loops)
       return succeeded(verify(*owned));
-    for (Operation &op : *owned->getBody())
+    for (Operation &op : *owned->getBody()) {
+      auto symbol =
+          op.getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName());
+      KernelFacts::Block &block =
+          symbol && symbol == kMergeFunction ? facts.merge : facts.items;
       for (auto [name, fact] : {std::pair<const char *, int64_t *>{
                                     kScratchAttr, &facts.scratchBytes},
-                                {kThreadsAttr, &facts.threads},
-                                {kSharedAttr, &facts.sharedBytes}})
+                                {kStateAttr, &facts.stateBytes},
+                                {kThreadsAttr, &block.threads},
+                                {kSharedAttr, &block.sharedBytes}})
         if (auto value = op.getAttrOfType<IntegerAttr>(name))
           *fact = value.getInt();
+    }
     return succeeded(target.lowerToLLVM(*owned));
   }
 

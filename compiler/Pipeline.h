@@ -27,14 +27,20 @@ struct ParamFacts {
 
 /// What the descriptor of a kernel says beyond the Spec.
 struct KernelFacts {
+  /// What does one item on a device.
+  struct Block {
+    int64_t threads = 0;
+    int64_t sharedBytes = 0; ///< that they share
+  };
   int64_t itemGroups = 0;
   int64_t itemHeads = 0;
   int64_t itemRows = 0;
   int64_t scratchBytes = 0;
   bool globals = false;           ///< global rows are work items of their own
   std::vector<ParamFacts> params; ///< one a declared parameter
-  int64_t threads = 0;            ///< of an item on a device
-  int64_t sharedBytes = 0;        ///< that they share
+  int64_t splitKeys = 0;          ///< 0: keys are never split
+  int64_t stateBytes = 0;         ///< what an item of a split stores
+  Block items, merge;             ///< on a device
 };
 
 /// Runs every stage. On failure returns null and appends diagnostics.

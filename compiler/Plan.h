@@ -41,6 +41,10 @@ struct Plan {
   int64_t valueRows = 0;    ///< register block of the accumulation: rows ...
   int64_t valueVectors = 0; ///< ... by vectors of value columns
   int64_t unroll = 0;       ///< steps of an inner loop written out
+  /// Keys of a split, a multiple of `keys`: a sequence of more keys, whose rows
+  /// are those of one tile, is done by an item for each split of its keys, and
+  /// merged by another program. 0: never.
+  int64_t split = 0;
 };
 
 /// The block that ends a run which blocks of `block` keys or rows don't divide.

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Plan.h"
+#include "runtime/attn_abi.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -26,6 +27,7 @@ constexpr Field kFields[] = {
     {"value_rows", &Plan::valueRows},
     {"value_vectors", &Plan::valueVectors},
     {"unroll", &Plan::unroll},
+    {"split", &Plan::split},
 };
 
 llvm::Error refuse(const llvm::Twine &text) {
@@ -93,6 +95,12 @@ PlanWithReasons planFragments(const Problem &problem,
       format(two ? "so that two items fit the {0} bytes"
                  : "of the {0} bytes: two items do not fit",
              limit));
+  // Eight tiles or more outweigh what an item loads and stores beside its keys.
+  plan.split = 512;
+  result.reasons.push_back(
+      format("where the rows of a sequence are one tile, each {0} keys are an "
+             "item: a few rows alone would leave the device idle",
+             plan.split));
   return result;
 }
 
@@ -137,6 +145,12 @@ llvm::Error checkFragments(const Plan &plan, const Problem &problem,
                   " rows by " + llvm::Twine(plan.keys) + " keys take " +
                   llvm::Twine(bytes) + " bytes of shared memory; " +
                   llvm::Twine(target.sharedBytes) + " are there");
+  if (auto e = need("split", plan.split,
+                    plan.split >= 0 && plan.split <= ATTN_MAX_TOKENS &&
+                        plan.split % plan.keys == 0,
+                    "0 or a multiple of " + llvm::Twine(plan.keys) + " up to " +
+                        llvm::Twine(ATTN_MAX_TOKENS)))
+    return e;
   return checkHeads(plan, problem);
 }
 
@@ -288,6 +302,8 @@ llvm::Error checkPlan(const Plan &plan, const Problem &problem,
     return e;
   if (auto e = need("unroll", plan.unroll,
                     plan.unroll >= 1 && plan.unroll <= 64, "1 to 64"))
+    return e;
+  if (auto e = need("split", plan.split, plan.split == 0, "0"))
     return e;
   return checkHeads(plan, problem);
 }

@@ -89,9 +89,12 @@ inline constexpr const char *kScratchAttr = "attn.scratch_bytes";
 
 /// A target that `isDevice` leaves void(ptr call, i64 first) instead: block i
 /// of a launch does item first + i, with these many threads and bytes of memory
-/// that they share.
+/// that they share. Of the program that merges splits it leaves another such
+/// function; of the one that stores their states, how many bytes one takes.
 inline constexpr const char *kThreadsAttr = "attn.threads";
 inline constexpr const char *kSharedAttr = "attn.shared_bytes";
+inline constexpr const char *kMergeFunction = "attn_kernel_merge";
+inline constexpr const char *kStateAttr = "attn.state_bytes";
 
 class AttentionOp;
 

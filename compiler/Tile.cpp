@@ -2,163 +2,19 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// The one place where the online-softmax loop is written. A work item is a tile
-// of rows, each a (query, head) pair of one group of heads; it walks the hull
-// of the keys its rows may attend to in tiles that start at multiples of the
-// plan's `keys`, so that the bits of a row depend on positions only: not on
-// which rows share its tile, nor on how many threads there are.
+// A work item is a tile of rows, each a (query, head) pair of one group of
+// heads; it walks the hull of the keys its rows may attend to in tiles that
+// start at multiples of the plan's `keys`, so that the bits of a row depend on
+// positions only: not on which rows share its tile, nor on how many threads
+// there are.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/Tile.h"
-#include "compiler/RangeAnalysis.h"
-#include "compiler/Specialise.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
-#include <limits>
+#include "compiler/TileBuilder.h"
 #include <map>
 
 using namespace mlir;
 
 namespace attn {
-
-Problem problemOf(AttentionOp op) {
-  Problem problem;
-  problem.qkDim = op.getQkDim();
-  problem.valueDim = op.getValueDim();
-  for (const AttentionOp::Group &group : op.groups())
-    problem.groupSizes.push_back(group.heads);
-  auto reads = [](Region &region, unsigned argument) {
-    return !region.empty() && !region.getArgument(argument).use_empty();
-  };
-  auto bytes = [](mlir::Type type) {
-    return int64_t(type.getIntOrFloatBitWidth() / 8);
-  };
-  problem.qBytes = bytes(op.getQType());
-  problem.kvBytes = bytes(op.getKvType());
-  problem.outBytes = bytes(op.getOutType());
-  problem.readsHead =
-      reads(op.getMask(), MaskH) || reads(op.getScore(), MaskH + 1);
-  return problem;
-}
-
-LogicalResult setPlan(AttentionOp op, const TargetInfo &target,
-                      StringRef overrides, std::vector<std::string> *reasons) {
-  Problem problem = problemOf(op);
-  PlanWithReasons result = makePlan(problem, target);
-  llvm::Error error = overridePlan(result, overrides);
-  if (!error)
-    error = checkPlan(result.plan, problem, target);
-  if (error) {
-    op.emitError() << llvm::toString(std::move(error));
-    return failure();
-  }
-  const Plan &p = result.plan;
-  op.setPlanAttr(PlanAttr::get(op.getContext(), p.rows, p.keys, p.heads,
-                               p.scoreKeys, p.scoreVectors, p.valueRows,
-                               p.valueVectors, p.unroll));
-  if (reasons)
-    *reasons = std::move(result.reasons);
-  return success();
-}
-
-SmallVector<ItemGroup> itemGroups(AttentionOp op, const Plan &plan) {
-  SmallVector<ItemGroup> items;
-  for (AttentionOp::Group group : op.groups()) {
-    const int64_t together = plan.heads > 1 ? group.heads : 1;
-    for (int64_t head = 0; head < group.heads; head += together)
-      for (int64_t residue = 0; residue < group.dilation; ++residue)
-        items.push_back(
-            {{group.firstHead + head, together, group.kvHead, group.dilation},
-             residue});
-  }
-  return items;
-}
-
-namespace {
-
-/// Keys of a tile: `count` from position `key` on, as far apart as the item's
-/// dilation; or those at listed positions.
-struct KeyTile {
-  Value key, count, listed;
-};
-
-class TileBuilder {
-public:
-  explicit TileBuilder(AttentionOp op)
-      : op(op), b(op.getLoc(), op), plan(toPlan(*op.getPlan())), parts(op),
-        lists(parts.lists) {}
-
-  void run();
-
-private:
-  Value constant(int64_t value) {
-    return arith::ConstantIndexOp::create(b, value);
-  }
-  template <typename OpTy> Value fold(Value x, Value y) {
-    return b.createOrFold<OpTy>(x, y);
-  }
-  TileType tile(int64_t rows, int64_t cols) {
-    return TileType::get(b.getContext(), rows, cols, b.getF32Type());
-  }
-  /// Of K or V: elements as they are stored.
-  TileType tileOfKeys(int64_t cols) {
-    return TileType::get(b.getContext(), plan.keys, cols, op.getKvType());
-  }
-  Value operand(Operand which) {
-    mlir::Type stored = which == Operand::Q   ? op.getQType()
-                        : which == Operand::O ? op.getOutType()
-                                              : op.getKvType();
-    return TensorOp::create(b, TensorType::get(b.getContext(), stored), which);
-  }
-  Value fill(float value, TileType type) {
-    return FillOp::create(b, type, b.getF32FloatAttr(value));
-  }
-  Value lookUp(Value group, llvm::function_ref<int64_t(int64_t)> value,
-               int64_t groups);
-  Value remainder(Value x, Value d);
-  Value quotientUp(Value x, Value d);
-  void item(Value item);
-  void whenAny(Value left, llvm::function_ref<void()> body);
-  void queries();
-  void listedQueries();
-  SmallVector<Value> start(Value listed);
-  void store(ValueRange state, Value listed);
-  /// The position of key number `number` of the item's class.
-  Value keyPosition(Value number) {
-    return dilation ? fold<arith::AddIOp>(fold<arith::MulIOp>(number, dilation),
-                                          firstKey)
-                    : number;
-  }
-  std::pair<Value, Value> hull(const PartMask &part);
-  SmallVector<Value> dense(ValueRange state, const PartMask &part, Value first,
-                           Value end);
-  SmallVector<Value> gathered(ValueRange state, Value from, Value to);
-  SmallVector<Value> step(ValueRange state, const KeyTile &keys, Region *mask,
-                          ValueRange loads);
-  SmallVector<Value> classified(ValueRange state, const KeyTile &keys,
-                                Value last, const PartMask &part,
-                                const LoadValues &itemLoads);
-  SmallVector<Value>
-  conditional(Value condition, ValueRange state,
-              llvm::function_ref<SmallVector<Value>()> then,
-              llvm::function_ref<SmallVector<Value>()> otherwise);
-
-  AttentionOp op;
-  ImplicitLocOpBuilder b;
-  Plan plan;
-  MaskParts parts;
-  ArrayRef<int64_t> lists; ///< of tokens, that the mask asks about
-  // Of the work item.
-  Value batch, group, row, head, kvHead, heads, qLen, kvLen, count, shift;
-  Value queryShift;        ///< the position of query 0
-  Value firstListed;       ///< number of its first query at a listed position
-  Value residue, dilation; ///< of the item's queries; null unless dilated
-  Value firstKey;          ///< the first key of their class
-  Value q, kOperand, vOperand;
-  RowValues positions;
-  ScalarValues scalars;
-};
 
 /// A property of a group: arithmetic where it is linear in its number.
 Value TileBuilder::lookUp(Value at, llvm::function_ref<int64_t(int64_t)> value,
@@ -174,77 +30,6 @@ Value TileBuilder::lookUp(Value at, llvm::function_ref<int64_t(int64_t)> value,
     return fold<arith::AddIOp>(fold<arith::MulIOp>(at, constant(slope)),
                                constant(first));
   return TableOp::create(b, values, at);
-}
-
-SmallVector<Value> TileBuilder::step(ValueRange state, const KeyTile &keys,
-                                     Region *mask, ValueRange loads) {
-  // Rows are their class apart whatever their keys are; listed keys are not.
-  Value stepBy = keys.listed ? Value() : dilation;
-  auto load = [&](int64_t width, Value from) {
-    return LoadKeysOp::create(b, tileOfKeys(width), from, batch, kvHead,
-                              keys.key, keys.count, stepBy, keys.listed);
-  };
-  Value k = load(op.getQkDim(), kOperand);
-  Value v = load(op.getValueDim(), vOperand);
-  auto scores =
-      ScoresOp::create(b, tile(plan.rows, plan.keys), q, k, batch, kvHead, head,
-                       row, count, heads, shift, keys.key, keys.count, qLen,
-                       kvLen, dilation, mask ? loads : ValueRange());
-  IRMapping scoreMapping;
-  op.getScore().cloneInto(&scores.getScore(), scoreMapping);
-  if (mask) {
-    IRMapping mapping;
-    mask->cloneInto(&scores.getMask(), mapping);
-  }
-  auto softmax = SoftmaxOp::create(b, scores.getType(), state[0].getType(),
-                                   state[1].getType(), state[0].getType(),
-                                   scores, state[0], state[1]);
-  Value acc = AccumulateOp::create(b, state[2].getType(), state[2],
-                                   softmax.getDecay(), softmax.getWeights(), v);
-  return {softmax.getNewMax(), softmax.getNewSum(), acc};
-}
-
-SmallVector<Value>
-TileBuilder::conditional(Value condition, ValueRange state,
-                         llvm::function_ref<SmallVector<Value>()> then,
-                         llvm::function_ref<SmallVector<Value>()> otherwise) {
-  if (auto known = getConstantIntValue(condition))
-    return *known ? then() : otherwise();
-  auto ifOp = scf::IfOp::create(b, TypeRange(state), condition,
-                                /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  scf::YieldOp::create(b, then());
-  b.setInsertionPointToStart(ifOp.elseBlock());
-  scf::YieldOp::create(b, otherwise());
-  return ifOp.getResults();
-}
-
-/// A tile of keys between positions keys.key and `last`: left out, done without
-/// the mask, or done with it.
-SmallVector<Value> TileBuilder::classified(ValueRange state,
-                                           const KeyTile &keys, Value last,
-                                           const PartMask &part,
-                                           const LoadValues &itemLoads) {
-  ScalarValues known = scalars;
-  known.loads = itemLoads;
-  known.loads =
-      part.analysis.emitLoads(b, b.getLoc(), positions, keys.key, last, known);
-  Value may =
-      part.analysis.emitMay(b, b.getLoc(), positions, keys.key, last, known);
-  Value must =
-      part.analysis.emitMust(b, b.getLoc(), positions, keys.key, last, known);
-  return conditional(
-      may, state,
-      [&] {
-        return conditional(
-            must, state, [&] { return step(state, keys, nullptr, {}); },
-            [&] {
-              return step(state, keys, part.region.get(),
-                          part.analysis.flatten(b, b.getLoc(), known.loads));
-            });
-      },
-      [&] { return SmallVector<Value>(state); });
 }
 
 /// Of division by a positive number, not negative itself.
@@ -272,130 +57,122 @@ std::pair<Value, Value> TileBuilder::hull(const PartMask &part) {
           quotientUp(fold<arith::SubIOp>(hi, firstKey), dilation)};
 }
 
-/// Keys number `first` to `end - 1` of the class, in tiles.
-SmallVector<Value> TileBuilder::dense(ValueRange state, const PartMask &part,
-                                      Value first, Value end) {
-  ScalarValues known = scalars;
-  known.loads =
-      part.analysis.emitLoads(b, b.getLoc(), positions, {}, {}, known);
-  Value stepBy = constant(plan.keys);
-  auto loop = scf::ForOp::create(b, first, end, stepBy, state);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value number = loop.getInductionVar();
-  Value tileEnd =
-      fold<arith::MinSIOp>(fold<arith::AddIOp>(number, stepBy), end);
-  KeyTile keys{keyPosition(number), fold<arith::SubIOp>(tileEnd, number), {}};
-  Value last = keyPosition(fold<arith::SubIOp>(tileEnd, constant(1)));
-  scf::YieldOp::create(
-      b, classified(loop.getRegionIterArgs(), keys, last, part, known.loads));
-  return loop.getResults();
+/// Within a class queries and keys are numbered densely.
+void TileBuilder::enterClass() {
+  shift = queryShift;
+  if (!dilation)
+    return;
+  shift = fold<arith::AddIOp>(shift, residue);
+  firstKey = remainder(shift, dilation);
 }
 
-/// Keys at listed positions, but for those that the dense loop visits: those of
-/// the class in [from, to).
-SmallVector<Value> TileBuilder::gathered(ValueRange state, Value from,
-                                         Value to) {
-  const PartMask &part = parts.gathered;
-  if (part.analysis.alwaysFalse())
-    return state;
-  ScalarValues known = scalars;
-  known.loads =
-      part.analysis.emitLoads(b, b.getLoc(), positions, {}, {}, known);
-  Value stepBy = constant(plan.keys), zero = constant(0), one = constant(1);
-  // Those past the last key are of queries only.
-  Value listed = ListedOp::create(
-      b, batch, op.getAlign() == Alignment::TopLeft ? kvLen : Value());
-  auto loop = scf::ForOp::create(b, zero, listed, stepBy, state);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value first = loop.getInductionVar();
-  Value end = fold<arith::MinSIOp>(fold<arith::AddIOp>(first, stepBy), listed);
-  auto pick = PickOp::create(b, PositionsType::get(b.getContext(), plan.keys),
-                             b.getIndexType(), batch, first, end,
-                             ValueRange{from, to, dilation ? dilation : one});
-  Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
-                                    pick.getCount(), zero);
-  ValueRange before = loop.getRegionIterArgs();
-  scf::YieldOp::create(
-      b, conditional(
-             any, before,
-             [&] {
-               Value picked = pick.getPositions();
-               Value key = PositionOp::create(b, picked, zero);
-               Value last = PositionOp::create(
-                   b, picked, fold<arith::SubIOp>(pick.getCount(), one));
-               return classified(before, {key, pick.getCount(), picked}, last,
-                                 part, known.loads);
-             },
-             [&] { return SmallVector<Value>(before); }));
-  return loop.getResults();
+/// Whether the item's sequence is done split by split: its rows are those of
+/// one tile, and its keys more than those of a split. Nothing but the sequence
+/// itself decides that.
+Value TileBuilder::isSplit() {
+  Value fits = arith::CmpIOp::create(b, arith::CmpIPredicate::sle,
+                                     fold<arith::MulIOp>(own, heads),
+                                     constant(plan.rows));
+  Value isMore = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, keyCount(),
+                                       constant(plan.split));
+  return fold<arith::AndIOp>(fits, isMore);
 }
 
-/// The item's rows, and the state of their softmax before any key.
-SmallVector<Value> TileBuilder::start(Value listed) {
-  SmallVector<Value> itsClass;
-  if (dilation)
-    itsClass = {residue, dilation};
-  q = LoadRowsOp::create(b, tile(plan.rows, op.getQkDim()), operand(Operand::Q),
-                         batch, head, row, count, heads, itsClass, listed,
-                         listed ? shift : Value(), op.getScaleAttr());
-  kOperand = operand(Operand::K);
-  vOperand = operand(Operand::V);
-  scalars = {batch, head, kvHead, qLen, kvLen};
-  TileType column = tile(plan.rows, 1);
-  Value acc = fill(0, tile(plan.rows, op.getValueDim()));
-  if (op.getSink().empty())
-    return {fill(-std::numeric_limits<float>::infinity(), column),
-            fill(0, column), acc};
-  auto sink = SinkOp::create(b, column, column, batch, kvHead, head, row, heads,
-                             qLen, kvLen);
-  IRMapping mapping;
-  op.getSink().cloneInto(&sink.getLogit(), mapping);
-  return {sink.getMax(), sink.getSum(), acc};
+/// The splits that have keys of a hull, as numbers from first to end - 1; one
+/// of them at least. For where the sequence is split.
+std::pair<Value, Value> TileBuilder::splitsOf(Value lo, Value hi) {
+  Value size = constant(plan.split), one = constant(1);
+  Value last = fold<arith::SubIOp>(keyCount(), one);
+  Value first = fold<arith::DivSIOp>(fold<arith::MinSIOp>(lo, last), size);
+  return {first, fold<arith::MaxSIOp>(quotientUp(hi, size),
+                                      fold<arith::AddIOp>(first, one))};
 }
 
-void TileBuilder::store(ValueRange state, Value listed) {
-  SmallVector<Value> itsClass;
-  if (dilation)
-    itsClass = {residue, dilation};
-  auto finish = FinishOp::create(b, state[2].getType(), state[0].getType(),
-                                 state[2], state[0], state[1]);
-  const bool others = !lists.empty() && !listed;
-  StoreRowsOp::create(b, finish.getOut(), finish.getLse(), operand(Operand::O),
-                      batch, head, row, count, heads, itsClass, listed,
-                      others || listed ? queryShift : Value(),
-                      others ? b.getDenseI64ArrayAttr(lists)
-                             : DenseI64ArrayAttr());
-}
-
-/// A tile of rows, whatever their queries; those at listed positions, which may
-/// see more, are not stored.
-void TileBuilder::queries() {
+/// The positions of a tile of rows of the item's class.
+RowValues TileBuilder::tileOfClass() {
   Value lastRow =
       fold<arith::SubIOp>(fold<arith::AddIOp>(row, count), constant(1));
-  shift = queryShift;
-  if (dilation) {
-    // Within a class queries and keys are numbered densely.
-    shift = fold<arith::AddIOp>(shift, residue);
-    firstKey = remainder(shift, dilation);
-  }
   auto position = [&](Value r) {
     Value query = fold<arith::DivSIOp>(r, heads);
     if (dilation)
       query = fold<arith::MulIOp>(query, dilation);
     return fold<arith::AddIOp>(query, shift);
   };
-  positions = {position(row), position(lastRow)};
-  SmallVector<Value> state = start({});
+  return {position(row), position(lastRow)};
+}
+
+/// A tile of rows, whatever their queries; those at listed positions, which may
+/// see more, are not stored. Of all keys, or of those of a split.
+void TileBuilder::queries() {
+  positions = tileOfClass();
   // Keys at listed positions do not widen the dense loop: they are gathered.
-  auto [lo, hi] = hull(parts.denseHull);
+  Value lo, hi;
+  std::tie(lo, hi) = hull(parts.denseHull);
   Value step = constant(plan.keys);
   Value first = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step), step);
-  state = dense(state, parts.dense, first, hi);
-  if (!lists.empty())
-    state = gathered(state, keyPosition(first), keyPosition(hi));
+  Value from = first, to = hi, gathers;
+  OpBuilder::InsertionGuard guard(b);
+  if (ofSplit) {
+    auto [firstSplit, endSplit] = splitsOf(lo, hi);
+    auto is = [&](arith::CmpIPredicate how, Value x, Value y) -> Value {
+      return arith::CmpIOp::create(b, how, x, y);
+    };
+    Value isFirst = is(arith::CmpIPredicate::eq, split, firstSplit);
+    Value hasKeys =
+        fold<arith::AndIOp>(is(arith::CmpIPredicate::sge, split, firstSplit),
+                            is(arith::CmpIPredicate::slt, split, endSplit));
+    Value always = arith::ConstantIntOp::create(b, 1, 1);
+    auto ifSplit = [&](Value x, Value otherwise) {
+      return b.createOrFold<arith::SelectOp>(ofSplit, x, otherwise);
+    };
+    Value begin = fold<arith::MulIOp>(split, constant(plan.split));
+    Value end = fold<arith::AddIOp>(begin, constant(plan.split));
+    from = ifSplit(fold<arith::MaxSIOp>(first, begin), first);
+    to = ifSplit(fold<arith::MinSIOp>(hi, end), hi);
+    gathers = ifSplit(isFirst, always);
+    auto ifOp = scf::IfOp::create(b, ifSplit(hasKeys, always),
+                                  /*withElseRegion=*/false);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+  }
+  loadRows({});
+  SmallVector<Value> state = dense(start(ofSplit), parts.dense, from, to);
+  if (!lists.empty()) {
+    auto rest = [&] {
+      return gathered(state, keyPosition(first), keyPosition(hi));
+    };
+    state = gathers ? conditional(gathers, ValueRange(state).getTypes(), rest,
+                                  [&] { return state; })
+                    : rest();
+  }
+  if (!ofSplit)
+    return store(state, {});
+  auto ifOp = scf::IfOp::create(b, ofSplit, /*withElseRegion=*/true);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  StoreStateOp::create(b, state[0], state[1], state[2], batch, group, split,
+                       count);
+  b.setInsertionPointToStart(ifOp.elseBlock());
   store(state, {});
+}
+
+/// Puts together what the splits of a sequence stored, in their order.
+void TileBuilder::merge() {
+  positions = tileOfClass();
+  auto [lo, hi] = hull(parts.denseHull);
+  auto [first, end] = splitsOf(lo, hi);
+  SmallVector<Value> state = start({});
+  auto loop = scf::ForOp::create(b, first, end, constant(1), state);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    TypeRange types = ValueRange(state).getTypes();
+    auto loaded = LoadStateOp::create(b, types, batch, group,
+                                      loop.getInductionVar(), count);
+    SmallVector<Value> both(loop.getRegionIterArgs());
+    llvm::append_range(both, loaded.getResults());
+    auto combined = CombineOp::create(b, types, both);
+    scf::YieldOp::create(b, combined.getResults());
+  }
+  store(loop.getResults(), {});
 }
 
 /// A tile of rows whose queries are at listed positions.
@@ -414,7 +191,8 @@ void TileBuilder::listedQueries() {
   Value picked = pick.getPositions();
   positions = {PositionOp::create(b, picked, constant(0)),
                PositionOp::create(b, picked, fold<arith::SubIOp>(last, first))};
-  SmallVector<Value> state = start(picked);
+  loadRows(picked);
+  SmallVector<Value> state = start({});
   auto [lo, hi] = hull(parts.listed);
   Value step = constant(plan.keys);
   Value from = fold<arith::MulIOp>(fold<arith::DivSIOp>(lo, step), step);
@@ -432,20 +210,9 @@ void TileBuilder::whenAny(Value left, llvm::function_ref<void()> body) {
   body();
 }
 
-void TileBuilder::item(Value number) {
-  SmallVector<ItemGroup> groups = itemGroups(op, plan);
-  SmallVector<int64_t> classes;
-  for (const ItemGroup &g : groups)
-    classes.push_back(g.heads.dilation);
-  const bool isDilated = llvm::any_of(classes, [](int64_t d) { return d > 1; });
-  mlir::Type index = b.getIndexType();
-  auto itemOp = ItemOp::create(
-      b, index, index, index, lists.empty() ? mlir::Type() : b.getI1Type(),
-      number, b.getI64IntegerAttr(groups.size()),
-      b.getI64IntegerAttr(plan.heads), b.getI64IntegerAttr(plan.rows),
-      isDilated ? b.getDenseI64ArrayAttr(classes) : DenseI64ArrayAttr());
-  batch = itemOp.getBatch(), group = itemOp.getGroup(), row = itemOp.getRow();
-  int64_t n = groups.size();
+/// Whose item it is: from its batch entry and group.
+void TileBuilder::describe() {
+  int64_t n = int64_t(groups.size());
   auto ofGroup = [&](auto value) {
     return lookUp(group, [&](int64_t i) { return value(groups[i]); }, n);
   };
@@ -457,22 +224,52 @@ void TileBuilder::item(Value number) {
   queryShift = op.getAlign() == Alignment::TopLeft
                    ? constant(0)
                    : fold<arith::SubIOp>(kvLen, qLen);
-  Value own = qLen;
-  if (isDilated) {
+  scalars = {batch, head, kvHead, qLen, kvLen};
+  own = qLen;
+  dilation = residue = {};
+  if (isDilated()) {
     dilation = ofGroup([](const ItemGroup &g) { return g.heads.dilation; });
     residue = ofGroup([](const ItemGroup &g) { return g.residue; });
     own = quotientUp(fold<arith::SubIOp>(qLen, residue), dilation);
   }
+}
+
+void TileBuilder::item(Value number) {
+  SmallVector<int64_t> classes;
+  for (const ItemGroup &g : groups)
+    classes.push_back(g.heads.dilation);
+  mlir::Type index = b.getIndexType(), flag = b.getI1Type(), none;
+  auto itemOp = ItemOp::create(
+      b, index, index, index, lists.empty() ? none : flag,
+      plan.split ? index : none, plan.split ? flag : none, number,
+      b.getI64IntegerAttr(groups.size()), b.getI64IntegerAttr(plan.heads),
+      b.getI64IntegerAttr(plan.rows),
+      isDilated() ? b.getDenseI64ArrayAttr(classes) : DenseI64ArrayAttr(),
+      plan.split ? b.getI64IntegerAttr(plan.split) : IntegerAttr());
+  batch = itemOp.getBatch(), group = itemOp.getGroup(), row = itemOp.getRow();
+  split = itemOp.getSplit(), ofSplit = itemOp.getOfSplit();
+  describe();
   auto rowsLeft = [&](Value queries) {
     return fold<arith::SubIOp>(fold<arith::MulIOp>(queries, heads), row);
   };
+  auto ofQueries = [&] {
+    enterClass();
+    Value left = rowsLeft(own);
+    if (ofSplit) {
+      // Sequences that are split are done by items of splits, others are not.
+      Value isIts = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ofSplit,
+                                          isSplit());
+      left = b.createOrFold<arith::SelectOp>(isIts, left, constant(0));
+    }
+    whenAny(left, [&] { queries(); });
+  };
   if (lists.empty())
-    return whenAny(rowsLeft(own), [&] { queries(); });
+    return ofQueries();
   auto ifOp = scf::IfOp::create(b, itemOp.getOfGlobals(),
                                 /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.elseBlock());
-  whenAny(rowsLeft(own), [&] { queries(); });
+  ofQueries();
   b.setInsertionPointToStart(ifOp.thenBlock());
   firstListed = ListedOp::create(b, batch, queryShift);
   Value lastListed =
@@ -487,27 +284,50 @@ void TileBuilder::item(Value number) {
   whenAny(rowsLeft(listed), [&] { listedQueries(); });
 }
 
+/// An item of the program that merges: a batch entry and a group.
+void TileBuilder::mergedItem(Value number) {
+  Value n = constant(int64_t(groups.size()));
+  batch = fold<arith::DivSIOp>(number, n);
+  group = fold<arith::RemSIOp>(number, n);
+  row = constant(0);
+  describe();
+  enterClass();
+  Value rows = b.createOrFold<arith::SelectOp>(
+      isSplit(), fold<arith::MulIOp>(own, heads), constant(0));
+  whenAny(rows, [&] { merge(); });
+}
+
+KernelOp TileBuilder::kernel(const Twine &name, bool merges,
+                             llvm::function_ref<void(Value)> body) {
+  OpBuilder::InsertionGuard guard(b);
+  auto result = KernelOp::create(b, b.getStringAttr(name),
+                                 b.getI64IntegerAttr(groups.size()),
+                                 b.getI64IntegerAttr(plan.heads), *op.getPlan(),
+                                 merges ? b.getUnitAttr() : UnitAttr());
+  Block *block = b.createBlock(&result.getBody());
+  body(block->addArgument(b.getIndexType(), b.getLoc()));
+  return result;
+}
+
 void TileBuilder::run() {
-  auto kernel = KernelOp::create(
-      b, op.getSymNameAttr(), b.getI64IntegerAttr(itemGroups(op, plan).size()),
-      b.getI64IntegerAttr(plan.heads), *op.getPlan());
-  Block *body = b.createBlock(&kernel.getBody());
-  Value number = body->addArgument(b.getIndexType(), b.getLoc());
-  item(number);
+  SmallVector<KernelOp> kernels = {
+      kernel(op.getSymName(), false, [&](Value number) { item(number); })};
+  // (No variant has a dot in its name.)
+  if (plan.split)
+    kernels.push_back(kernel(op.getSymName() + ".merge", true,
+                             [&](Value number) { mergedItem(number); }));
   // Blocks sum up one dimension of a parameter; along another, elements are
   // looked at one by one.
   std::map<int64_t, int64_t> summed;
-  kernel.walk([&](ExtremesOp extremes) {
-    if (extremes.getBlocks() &&
-        summed.try_emplace(extremes.getNumber(), extremes.getDim())
-                .first->second != int64_t(extremes.getDim()))
-      extremes.setBlocks(false);
-  });
-  b.setInsertionPointAfter(kernel);
+  for (KernelOp kernel : kernels)
+    kernel.walk([&](ExtremesOp extremes) {
+      if (extremes.getBlocks() &&
+          summed.try_emplace(extremes.getNumber(), extremes.getDim())
+                  .first->second != int64_t(extremes.getDim()))
+        extremes.setBlocks(false);
+    });
   op.erase();
 }
-
-} // namespace
 
 LogicalResult buildTilePrograms(ModuleOp module) {
   module.getContext()->loadDialect<scf::SCFDialect, arith::ArithDialect>();

@@ -83,6 +83,10 @@ typedef struct attn_call {
   int64_t globals_stride;       /* between entries of the batch */
   const int64_t *global_counts; /* [batch], each at most max_globals */
   int64_t max_globals;
+  /* For kernels with `split_keys`, where the call has items of splits: memory
+   * of [batch, item_groups, splits] states of `state_bytes` each, aligned to
+   * 16. Its contents do not matter before and after. */
+  void *states;
 } attn_call;
 
 /* Runs work items first..last-1 of a call. Pure: no allocation, no globals, no
@@ -147,6 +151,13 @@ typedef struct attn_device_code {
   uint64_t binary_size; /* in bytes */
   int32_t threads;      /* of a block, in one dimension */
   int32_t shared_bytes; /* of dynamic shared memory for a block */
+  /* With attn_kernel.split_keys the function that puts together what items of
+   * splits stored, to be launched in the same way once all items are done, with
+   * a block for each (batch, item group); it does nothing where the call has no
+   * items of splits. Else NULL and 0. */
+  const char *merge_entry;
+  int32_t merge_threads;
+  int32_t merge_shared_bytes;
 } attn_device_code;
 
 /* One kernel: a variant compiled for a target. */
@@ -164,16 +175,21 @@ typedef struct attn_kernel {
   int32_t q_type, kv_type, out_type; /* attn_dtype */
   int32_t preference;                /* the highest that runs here is taken */
   /* Work items of a call: batch * item_groups * (ceil(q_len * item_heads /
-   * item_rows) + n), none where batch, q_len or heads is zero. An item is
-   * `item_rows` consecutive (query, head of the group) rows. n is 0, or with
+   * item_rows) + n + splits), none where batch, q_len or heads is zero. An item
+   * is `item_rows` consecutive (query, head of the group) rows. n is 0, or with
    * ATTN_KERNEL_GLOBALS ceil(max_globals * item_heads / item_rows): the queries
-   * at positions of `globals` are done by items of their own. */
+   * at positions of `globals` are done by items of their own. `splits` is 0, or
+   * with `split_keys`, where kv_len is more than that, ceil(kv_len /
+   * split_keys): keys of sequences whose rows are those of one item are done by
+   * items of their own, which store states for the merge. */
   int64_t item_groups, item_heads, item_rows;
   int64_t scratch_bytes;
   int32_t n_params; /* declared parameters, in the order of attn_call.params */
   int32_t flags;    /* of attn_kernel_flag */
   const attn_param_info *params;
   const attn_device_code *device; /* NULL for a kernel of the CPU */
+  int64_t split_keys;             /* 0: keys are never split */
+  int64_t state_bytes;            /* what an item of a split stores */
 } attn_kernel;
 
 typedef struct attn_bundle_table {

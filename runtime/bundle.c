@@ -62,13 +62,19 @@ static const char *find_param_fault(const attn_kernel *kernel, int32_t index) {
 }
 
 /* What is impossible in the code for a device, or NULL. */
-static const char *find_device_fault(const attn_device_code *code) {
+static const char *find_device_fault(const attn_kernel *kernel) {
+  const attn_device_code *code = kernel->device;
   if (!code->entry || !*code->entry || !code->text || !*code->text)
     return "text of device code";
   if (!code->binary != !code->binary_size)
     return "binary of device code";
   if (code->threads < 1 || code->shared_bytes < 0)
     return "number of threads or bytes of shared memory";
+  if (!kernel->split_keys)
+    return code->merge_entry ? "merge of keys that are not split" : NULL;
+  if (!code->merge_entry || !*code->merge_entry || code->merge_threads < 1 ||
+      code->merge_shared_bytes < 0)
+    return "merge of split keys";
   return NULL;
 }
 
@@ -108,10 +114,14 @@ int attn_kernel_check(const attn_kernel *kernel, const char *bundle_name,
     bad = "scratch size or parameter count";
   else if (kernel->flags & ~(ATTN_KERNEL_TOP_LEFT | ATTN_KERNEL_GLOBALS))
     bad = "set of flags";
+  else if (kernel->split_keys < 0 || kernel->state_bytes < 0 ||
+           !kernel->split_keys != !kernel->state_bytes ||
+           (kernel->split_keys && !kernel->device))
+    bad = "split of keys";
   else if (kernel->n_params && !kernel->params)
     bad = "list of parameters";
   else if (kernel->device)
-    bad = find_device_fault(kernel->device);
+    bad = find_device_fault(kernel);
   if (bad)
     return attn_fail(error, ATTN_BAD_BUNDLE,
                      "kernel '%s' for %s in '%s' has an impossible %s",

@@ -33,6 +33,12 @@ typedef struct attn_device {
   char name[128], feature[32];
 } attn_device;
 
+/* The functions of a kernel's code: attn_device_code.entry, merge_entry. */
+typedef enum attn_device_entry {
+  ATTN_DEVICE_ITEMS,
+  ATTN_DEVICE_MERGE,
+} attn_device_entry;
+
 typedef struct attn_device_kind {
   const char *name;    /* what people call the kind, in messages */
   int32_t tensor_type; /* DLDeviceType of tensors in such a device's memory */
@@ -53,9 +59,10 @@ typedef struct attn_device_kind {
               attn_error *error);
   void (*unload)(attn_device *device, void *loaded);
   /* Queues items first..first+blocks-1 of a call (an attn_call in the device's
-   * memory). `blocks` is from 1 to ATTN_DEVICE_MAX_BLOCKS. */
-  int (*launch)(attn_device *device, void *loaded, void *stream,
-                const void *call, int64_t first, int64_t blocks,
+   * memory), of a function that the kernel has. `blocks` is from 1 to
+   * ATTN_DEVICE_MAX_BLOCKS. */
+  int (*launch)(attn_device *device, void *loaded, attn_device_entry entry,
+                void *stream, const void *call, int64_t first, int64_t blocks,
                 attn_error *error);
 
   /* Memory that may be used by what is queued on `stream` afterwards, and is

@@ -66,6 +66,11 @@ int attn_check_features(const attn_kernel *kernel, attn_error *error);
 int attn_check_device(const attn_kernel *kernel, DLDevice place,
                       attn_device **device, attn_error *error);
 
+/*--- params.c --------------------------------------------------------------*/
+
+/* How many splits the keys of a call have (attn_abi.h), 0 where none. */
+int64_t attn_count_splits(const attn_kernel *kernel, const attn_call *call);
+
 /*--- tensor.c --------------------------------------------------------------*/
 
 /* The element type of an attn_dtype that has one; the name of any type. */

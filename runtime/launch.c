@@ -78,7 +78,8 @@ void attn_forget_kernel(const attn_kernel *kernel) {
 struct block {
   char *host, *device;
   size_t used;
-  bool full; /* more than can be counted */
+  bool full;    /* more than can be counted */
+  void *states; /* attn_call.states: on the device alone, behind the block */
 };
 
 /* Takes room; *host is where to fill it, NULL while counting. Returns where it
@@ -178,6 +179,7 @@ static const void *moved(const struct span *span, const void *pointer) {
 static void *lay_out(const struct attn_prepared *prepared,
                      struct block *block) {
   attn_call call = *prepared->call;
+  call.states = block->states;
   char *host_call, *host_params;
   void *device_call = take(block, 1, sizeof call, &host_call);
   size_t lens_bytes = (size_t)call.batch * sizeof *call.q_lens;
@@ -216,6 +218,20 @@ static void *lay_out(const struct attn_prepared *prepared,
   return device_call;
 }
 
+static int launch_all(attn_device *device, void *code, attn_device_entry entry,
+                      void *stream, const void *call, int64_t items,
+                      attn_error *error) {
+  int status = ATTN_OK;
+  for (int64_t first = 0; first < items && !status;
+       first += ATTN_DEVICE_MAX_BLOCKS) {
+    int64_t left = items - first;
+    status = device->kind->launch(
+        device, code, entry, stream, call, first,
+        left < ATTN_DEVICE_MAX_BLOCKS ? left : ATTN_DEVICE_MAX_BLOCKS, error);
+  }
+  return status;
+}
+
 /* Fills the block and queues its copy and the kernel. */
 static int queue(attn_device *device, const struct attn_prepared *prepared,
                  void *stream, void *code, struct block block, size_t bytes,
@@ -224,14 +240,26 @@ static int queue(attn_device *device, const struct attn_prepared *prepared,
   const void *call = lay_out(prepared, &block);
   int status =
       kind->upload(device, stream, block.device, block.host, bytes, error);
-  for (int64_t first = 0; first < prepared->items && !status;
-       first += ATTN_DEVICE_MAX_BLOCKS) {
-    int64_t left = prepared->items - first;
-    status = kind->launch(
-        device, code, stream, call, first,
-        left < ATTN_DEVICE_MAX_BLOCKS ? left : ATTN_DEVICE_MAX_BLOCKS, error);
-  }
+  if (!status)
+    status = launch_all(device, code, ATTN_DEVICE_ITEMS, stream, call,
+                        prepared->items, error);
+  /* (All items are more than these: they can be counted.) */
+  if (!status && block.states)
+    status = launch_all(device, code, ATTN_DEVICE_MERGE, stream, call,
+                        prepared->call->batch * prepared->kernel->item_groups,
+                        error);
   return status;
+}
+
+/* Bytes of the states of a call's splits; *full where they can't be counted. */
+static size_t count_states(const struct attn_prepared *prepared, bool *full) {
+  const attn_kernel *kernel = prepared->kernel;
+  size_t bytes = (size_t)attn_count_splits(kernel, prepared->call);
+  if (__builtin_mul_overflow(bytes, (size_t)prepared->call->batch, &bytes) ||
+      __builtin_mul_overflow(bytes, (size_t)kernel->item_groups, &bytes) ||
+      __builtin_mul_overflow(bytes, (size_t)kernel->state_bytes, &bytes))
+    *full = true;
+  return bytes;
 }
 
 int attn_launch(attn_device *device, const struct attn_prepared *prepared,
@@ -244,9 +272,13 @@ int attn_launch(attn_device *device, const struct attn_prepared *prepared,
     status = attn_load_once(device, prepared->kernel, &code, error);
   if (status)
     return status;
-  struct block block = {NULL, NULL, 0, false};
+  struct block block = {NULL, NULL, 0, false, NULL};
+  size_t states_bytes = count_states(prepared, &block.full);
   lay_out(prepared, &block);
-  size_t bytes = block.used;
+  size_t bytes = block.used, states_at, all_bytes;
+  block.full |= __builtin_add_overflow(bytes, ALIGNMENT - 1, &states_at);
+  states_at = states_at / ALIGNMENT * ALIGNMENT;
+  block.full |= __builtin_add_overflow(states_at, states_bytes, &all_bytes);
   if (!block.full)
     block.host = allocator->alloc(allocator->context, bytes, ALIGNMENT);
   if (!block.host)
@@ -255,9 +287,11 @@ int attn_launch(attn_device *device, const struct attn_prepared *prepared,
                      bytes, block.full ? " and more" : "");
   block.used = 0;
   void *memory = NULL;
-  status = kind->alloc(device, stream, bytes, &memory, error);
+  status = kind->alloc(device, stream, all_bytes, &memory, error);
   if (!status) {
     block.device = memory;
+    if (states_bytes)
+      block.states = block.device + states_at;
     status = queue(device, prepared, stream, code, block, bytes, error);
     /* The first error is the one to tell. */
     attn_error second;

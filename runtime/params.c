@@ -465,6 +465,12 @@ static int64_t count_groups(int64_t rows, int64_t heads, int64_t per_item) {
   return n < 1 ? 0 : (n - 1) / per_item + 1;
 }
 
+int64_t attn_count_splits(const attn_kernel *kernel, const attn_call *call) {
+  if (kernel->split_keys < 1 || call->kv_len <= kernel->split_keys)
+    return 0;
+  return (call->kv_len - 1) / kernel->split_keys + 1;
+}
+
 int64_t attn_count_items(const attn_kernel *kernel, const attn_call *call) {
   if (call->batch < 1 || call->q_len < 1 || kernel->heads < 1)
     return 0;
@@ -474,6 +480,7 @@ int64_t attn_count_items(const attn_kernel *kernel, const attn_call *call) {
   int64_t more = count_groups(globals, kernel->item_heads, kernel->item_rows);
   int64_t n;
   if (rows < 0 || more < 0 || __builtin_add_overflow(rows, more, &n) ||
+      __builtin_add_overflow(n, attn_count_splits(kernel, call), &n) ||
       __builtin_mul_overflow(n, kernel->item_groups, &n) ||
       __builtin_mul_overflow(n, call->batch, &n) || n > INT64_MAX / 2)
     return -1;

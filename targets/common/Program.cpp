@@ -53,6 +53,8 @@ void ProgramLowering::loadCall(Value base) {
   call.kvLens = field(offsetof(attn_call, kv_lens), e.ptr);
   call.qLen = field(offsetof(attn_call, q_len), e.i64);
   call.kvLen = field(offsetof(attn_call, kv_len), e.i64);
+  if (plan.split)
+    call.states = field(offsetof(attn_call, states), e.ptr);
   loadParams(base);
 }
 
@@ -75,6 +77,9 @@ void ProgramLowering::item(ItemOp op) {
   Value ofQueries = tilesOf(rows), all = ofQueries;
   if (op.getOfGlobals())
     all = e.add(all, tilesOf(e.mul(globals.most, int64_t(op.getHeads()))));
+  Value ofTiles = all;
+  if (op.getOfSplit())
+    all = e.add(all, splitCount());
   Value tile = e.rem(number, all);
   Value rest = e.div(number, all);
   Value group = e.rem(rest, e.c(groups));
@@ -90,9 +95,18 @@ void ProgramLowering::item(ItemOp op) {
     group = e.add(ofFirst, e.rem(turn, count));
     tile = e.div(turn, count);
   }
+  auto isFrom = [&](Value first) {
+    return e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge, tile,
+                                           first);
+  };
+  if (op.getOfSplit()) {
+    Value ofSplit = isFrom(ofTiles);
+    scalars.map(op.getOfSplit(), ofSplit);
+    scalars.map(op.getSplit(), e.select(ofSplit, e.sub(tile, ofTiles), e.c(0)));
+    tile = e.select(ofSplit, e.c(0), tile);
+  }
   if (op.getOfGlobals()) {
-    Value ofGlobals = e.b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge,
-                                                      tile, ofQueries);
+    Value ofGlobals = isFrom(ofQueries);
     tile = e.select(ofGlobals, e.sub(tile, ofQueries), tile);
     scalars.map(op.getOfGlobals(), ofGlobals);
   }
@@ -124,6 +138,20 @@ Value ProgramLowering::tableElement(ArrayRef<int64_t> values, Value at) {
 
 void ProgramLowering::table(TableOp op) {
   scalars.map(op.getValue(), tableElement(op.getValues(), scalar(op.getAt())));
+}
+
+Value ProgramLowering::splitCount() {
+  Value isMore = e.less(e.c(plan.split), call.kvLen);
+  Value splits = e.div(e.add(call.kvLen, plan.split - 1), e.c(plan.split));
+  return e.select(isMore, splits, e.c(0));
+}
+
+Value ProgramLowering::statePlace(Value batch, Value group, Value split,
+                                  int64_t bytes) {
+  Value groups = e.c(int64_t(kernel.getItemGroups()));
+  Value ofGroup = e.mul(e.add(e.mul(batch, groups), group), splitCount());
+  return e.at(call.states, e.mul(e.add(ofGroup, split), bytes),
+              e.b.getI8Type());
 }
 
 void ProgramLowering::length(LengthOp op) {
@@ -159,8 +187,8 @@ LogicalResult ProgramLowering::operation(Operation &op) {
       .Case<ListedOp>([&](auto o) { return listed(o), success(); })
       .Case<PositionOp>([&](auto o) { return position(o), success(); })
       .Case<PickOp, SinkOp, LoadRowsOp, LoadKeysOp, FillOp, ScoresOp, SoftmaxOp,
-            AccumulateOp, FinishOp, StoreRowsOp>(
-          [&](auto o) { return tileOp(*o.getOperation()); })
+            AccumulateOp, FinishOp, StoreRowsOp, StoreStateOp, LoadStateOp,
+            CombineOp>([&](auto o) { return tileOp(*o.getOperation()); })
       .Case<arith::ConstantOp>([&](arith::ConstantOp o) -> LogicalResult {
         if (o.getType().isIndex()) {
           scalars.map(o.getResult(),

@@ -34,6 +34,7 @@ struct CallFields {
                       ///< wants that (`loadOperands`)
   Value lse, lseStride[3];
   Value qLens, kvLens, qLen, kvLen;
+  Value states; ///< of splits; null unless the plan has them
 };
 
 /// A parameter of the call (attn_param), loaded once; by dimension.
@@ -92,6 +93,10 @@ protected:
   void table(TableOp op);
   Value tableElement(llvm::ArrayRef<int64_t> values, Value at);
   void length(LengthOp op);
+  /// How many splits the keys of the call have; 0 where they are not split.
+  Value splitCount();
+  /// Where the state of a split lies, of `bytes` each.
+  Value statePlace(Value batch, Value group, Value split, int64_t bytes);
   Value scalar(Value v) { return scalars.lookup(v); }
   Value null(); ///< as the call's pointers are
 

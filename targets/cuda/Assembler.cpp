@@ -23,6 +23,12 @@ static Error failure(const Twine &text) {
 }
 
 static Expected<std::string> findAssembler() {
+  if (const char *named = std::getenv("ATTN_PTXAS")) {
+    if (auto found = sys::findProgramByName(named))
+      return *found;
+    return failure(Twine("ATTN_PTXAS names '") + named +
+                   "', which is no program: NVIDIA's ptxas is meant");
+  }
   if (auto found = sys::findProgramByName("ptxas"))
     return *found;
   std::vector<std::string> folders;

@@ -96,9 +96,10 @@ LogicalResult CudaTarget::lowerTiles(ModuleOp module) const {
     OpBuilder b(kernel);
     // The call, in the device's memory, and the first item of the launch.
     Type call = LLVM::LLVMPointerType::get(b.getContext(), 1);
-    auto function =
-        func::FuncOp::create(b, kernel.getLoc(), kKernelFunction,
-                             b.getFunctionType({call, b.getI64Type()}, {}));
+    auto function = func::FuncOp::create(
+        b, kernel.getLoc(),
+        kernel.getMerge() ? kMergeFunction : kKernelFunction,
+        b.getFunctionType({call, b.getI64Type()}, {}));
     FragmentLowering lowering(kernel, function, d.info);
     if (failed(lowering.run()))
       return failure();
@@ -109,6 +110,8 @@ LogicalResult CudaTarget::lowerTiles(ModuleOp module) const {
              << d.info.sharedBytes << " are there on " << d.info.name;
     function->setAttr(kThreadsAttr, b.getI64IntegerAttr(lowering.threads()));
     function->setAttr(kSharedAttr, b.getI64IntegerAttr(lowering.sharedBytes()));
+    if (!kernel.getMerge() && kernel.getPlan().getSplit())
+      function->setAttr(kStateAttr, b.getI64IntegerAttr(lowering.stateBytes()));
     kernel.erase();
   }
   return success();

@@ -34,8 +34,10 @@ struct cuda_device {
 /* Loaded code of a kernel. */
 struct code {
   CUmodule module;
-  CUfunction function;
-  unsigned threads, shared_bytes;
+  struct function {
+    CUfunction handle;
+    unsigned threads, shared_bytes;
+  } functions[2]; /* by attn_device_entry */
 };
 
 /*--- The driver ------------------------------------------------------------*/
@@ -286,24 +288,39 @@ static int load_module(struct cuda_device *d, const attn_kernel *kernel,
                    log[0] ? ": " : "", log);
 }
 
+static int find_function(struct cuda_device *d, CUmodule module,
+                         const char *entry, int32_t threads,
+                         int32_t shared_bytes, struct function *function,
+                         attn_error *error) {
+  function->threads = (unsigned)threads;
+  function->shared_bytes = (unsigned)shared_bytes;
+  int status =
+      CALL(d, error, cuModuleGetFunction, &function->handle, module, entry);
+  if (!status)
+    status =
+        CALL(d, error, cuFuncSetAttribute, function->handle,
+             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes);
+  return status;
+}
+
 static int load(attn_device *device, const attn_kernel *kernel, void **loaded,
                 attn_error *error) {
   struct cuda_device *d = (struct cuda_device *)device;
   struct code *code = calloc(1, sizeof *code);
   if (!code)
     return attn_fail(error, ATTN_OUT_OF_MEMORY, "out of memory");
-  code->threads = (unsigned)kernel->device->threads;
-  code->shared_bytes = (unsigned)kernel->device->shared_bytes;
+  const attn_device_code *text = kernel->device;
   int status = enter(d, error);
   if (!status) {
     status = load_module(d, kernel, &code->module, error);
     if (!status) {
-      status = CALL(d, error, cuModuleGetFunction, &code->function,
-                    code->module, kernel->device->entry);
-      if (!status)
-        status = CALL(d, error, cuFuncSetAttribute, code->function,
-                      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                      kernel->device->shared_bytes);
+      status = find_function(d, code->module, text->entry, text->threads,
+                             text->shared_bytes,
+                             &code->functions[ATTN_DEVICE_ITEMS], error);
+      if (!status && text->merge_entry)
+        status = find_function(d, code->module, text->merge_entry,
+                               text->merge_threads, text->merge_shared_bytes,
+                               &code->functions[ATTN_DEVICE_MERGE], error);
       if (status)
         cuda.cuModuleUnload(code->module);
     }
@@ -332,19 +349,19 @@ static void unload(attn_device *device, void *loaded) {
   free(code);
 }
 
-static int launch(attn_device *device, void *loaded, void *stream,
-                  const void *call, int64_t first, int64_t blocks,
+static int launch(attn_device *device, void *loaded, attn_device_entry entry,
+                  void *stream, const void *call, int64_t first, int64_t blocks,
                   attn_error *error) {
   struct cuda_device *d = (struct cuda_device *)device;
-  const struct code *code = loaded;
+  const struct function *function = &((struct code *)loaded)->functions[entry];
   CUdeviceptr where = (CUdeviceptr)(uintptr_t)call;
   void *arguments[] = {&where, &first};
   int status = enter(d, error);
   if (status)
     return status;
-  status =
-      CALL(d, error, cuLaunchKernel, code->function, (unsigned)blocks, 1, 1,
-           code->threads, 1, 1, code->shared_bytes, stream, arguments, NULL);
+  status = CALL(d, error, cuLaunchKernel, function->handle, (unsigned)blocks, 1,
+                1, function->threads, 1, 1, function->shared_bytes, stream,
+                arguments, NULL);
   return leave(d, status, error);
 }
 

@@ -21,7 +21,7 @@ LogicalResult FragmentLowering::run() {
   Block *entry = function.addEntryBlock();
   e.b.setInsertionPointToStart(entry);
   auto module = function->getParentOfType<ModuleOp>();
-  {
+  if (!module.lookupSymbol("attn_shared")) {
     OpBuilder::InsertionGuard guard(e.b);
     e.b.setInsertionPointToStart(module.getBody());
     auto none = LLVM::LLVMArrayType::get(e.b.getI8Type(), 0);
@@ -40,14 +40,15 @@ LogicalResult FragmentLowering::run() {
   firstRow = addI(mulI(warp, 16), group);
   loadCall(entry->getArgument(0));
 
-  // Areas of the steps; there are none where no row may see any key.
+  // Areas of the steps; there are none where no row may see any key, and
+  // neither queries nor steps where states are merged.
   Type q, kv, out;
   kernel.walk([&](LoadRowsOp op) { q = storage(op.getSource()); });
   kernel.walk([&](LoadKeysOp op) { kv = storage(op.getSource()); });
   kernel.walk([&](StoreRowsOp op) { out = storage(op.getTarget()); });
   usesMma = kv && q == kv && q.getIntOrFloatBitWidth() == 16;
   // Fragments of wider queries take too many registers.
-  const bool keepsQueries = !usesMma || qkDim > 128;
+  const bool keepsQueries = q && (!usesMma || qkDim > 128);
   if (keepsQueries)
     queryRows = allocateRows(plan.rows, qkDim, q);
   const int64_t reused = allocated;
@@ -59,7 +60,7 @@ LogicalResult FragmentLowering::run() {
   // Rows in and out are there only before and after the steps.
   const int64_t ofSteps = allocated;
   allocated = reused;
-  if (!keepsQueries)
+  if (q && !keepsQueries)
     queryRows = allocateRows(plan.rows, qkDim, q);
   const int64_t ofQueries = allocated;
   allocated = reused;
@@ -200,7 +201,10 @@ LogicalResult FragmentLowering::tileOp(Operation &op) {
       .Case<SoftmaxOp>([&](auto o) { return softmax(o), success(); })
       .Case<AccumulateOp>([&](auto o) { return accumulate(o), success(); })
       .Case<FinishOp>([&](auto o) { return finish(o), success(); })
-      .Case<StoreRowsOp>([&](auto o) { return storeRows(o), success(); });
+      .Case<StoreRowsOp>([&](auto o) { return storeRows(o), success(); })
+      .Case<StoreStateOp>([&](auto o) { return storeState(o), success(); })
+      .Case<LoadStateOp>([&](auto o) { return loadState(o), success(); })
+      .Case<CombineOp>([&](auto o) { return combine(o), success(); });
 }
 
 /// By the first warp: each of its threads looks at one position, and counts

@@ -58,6 +58,8 @@ public:
   mlir::LogicalResult run();
   int64_t threads() const { return warps() * 32; }
   int64_t sharedBytes() const { return allocated; }
+  /// What an item of a split stores.
+  int64_t stateBytes() const { return bytesOfState; }
 
 private:
   // The walk (FragmentLowering.cpp).
@@ -127,6 +129,14 @@ private:
   /// before the barrier that publishes them; known after it.
   void noteFinite(const SharedRows &rows, int64_t rowCount);
   Value notedFinite();
+  /// Elements of 16 bits that are not finite become zero: each thread's chunks,
+  /// between two barriers.
+  void clearInfinite(const SharedRows &rows, int64_t rowCount);
+  Values eachChunk(
+      const SharedRows &rows, int64_t rowCount, Values state,
+      llvm::function_ref<Values(Value at, ValueRange words, ValueRange state)>
+          body);
+  Value infinite(Value word, mlir::Type type);
 
   // Rows in and out (Rows.cpp).
   void loadRows(LoadRowsOp op);
@@ -150,8 +160,24 @@ private:
                          const SharedRows &values);
   void storeWeights(ValueRange weights, ValueRange bits);
   int64_t weightStride() const { return sharedWeightBytes(plan.keys); }
+  /// Which values are added, where weights come from shared memory.
+  enum class OneByOne : uint8_t { All, ThatCount, InfiniteThatCount };
   Values accumulateOneByOne(ValueRange acc, const SharedRows &values,
-                            bool careful);
+                            OneByOne which);
+
+  /// Two maxima of a row: the larger, and what scores are weighed against.
+  struct Peak {
+    Value max, base;
+  };
+  Peak peakOf(Value before, Value found);
+  Value weigh(Value score, const Peak &peak);
+  Values faded(ValueRange acc, ValueRange decay);
+
+  // States of splits (States.cpp).
+  void storeState(StoreStateOp op);
+  void loadState(LoadStateOp op);
+  void combine(CombineOp op);
+  Value statePair(Value base, int64_t pair);
 
   /// The keys that a loop's steps read, one tile after the other: the first
   /// tile is copied before the loop, and each next one while the step before it
@@ -183,7 +209,7 @@ private:
   Value thread, lane, warp, group, inGroup; ///< i32: tid, and parts of it
   Value firstRow;                           ///< i32: of this thread's two
   Value sharedBase;
-  int64_t allocated = 0;
+  int64_t allocated = 0, bytesOfState = 0;
   llvm::DenseMap<Value, Values> fragments;
   llvm::DenseMap<Value, Values> counting; ///< by scores: bits, of pairs that
                                           ///< count; none: all

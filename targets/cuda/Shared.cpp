@@ -214,47 +214,79 @@ Value FragmentLowering::half(Value word, int64_t which, Type type) {
   return arith::ExtFOp::create(e.b, e.f32, narrow);
 }
 
-/// Each thread looks at what it copied itself: it sees that before the others.
-void FragmentLowering::noteFinite(const SharedRows &rows, int64_t rowCount) {
-  const int64_t all = rowCount * rows.chunks;
-  // Adding one to the lowest bit of an exponent of all ones carries into the
-  // sign's place.
-  const bool isWide = rows.type.isF32();
-  const uint32_t magnitude = isWide ? 0x7fffffff : 0x7fff7fff;
-  const uint32_t one = isWide               ? 0x00800000
-                       : rows.type.isBF16() ? 0x00800080
-                                            : 0x04000400;
-  Value zero = i32(0);
-  Value seen = e.loop(
-      this->wide(thread), e.c(all), threads(), {zero},
-      [&](Value number, ValueRange state) {
+/// Goes over the thread's chunks, those that it copied itself.
+Values FragmentLowering::eachChunk(
+    const SharedRows &rows, int64_t rowCount, Values state,
+    llvm::function_ref<Values(Value at, ValueRange words, ValueRange state)>
+        body) {
+  return e.loop(
+      this->wide(thread), e.c(rowCount * rows.chunks), threads(), state,
+      [&](Value number, ValueRange before) {
         Value index = narrow(number);
         Value row = arith::DivUIOp::create(e.b, index, i32(rows.chunks));
         Value chunk = arith::RemUIOp::create(e.b, index, i32(rows.chunks));
-        Value words =
-            LLVM::LoadOp::create(e.b, VectorType::get({4}, e.i32),
-                                 shared(chunkOffset(rows, row, chunk)), 16);
+        Value at = shared(chunkOffset(rows, row, chunk));
+        Value all = LLVM::LoadOp::create(e.b, VectorType::get({4}, e.i32), at,
+                                         /*alignment=*/16);
+        Values words;
+        for (int64_t i = 0; i < 4; ++i)
+          words.push_back(
+              vector::ExtractOp::create(e.b, all, ArrayRef<int64_t>{i}));
+        return body(at, words, before);
+      });
+}
+
+/// A word whose sign bits say which of its elements are not finite: adding one
+/// to the lowest bit of an exponent of all ones carries into the sign's place.
+Value FragmentLowering::infinite(Value word, Type type) {
+  const bool isWide = type.isF32();
+  const uint32_t one = isWide          ? 0x00800000
+                       : type.isBF16() ? 0x00800080
+                                       : 0x04000400;
+  return addI(e.b.createOrFold<arith::AndIOp>(
+                  word, i32(isWide ? 0x7fffffff : 0x7fff7fff)),
+              i32(one));
+}
+
+static int64_t signBits(Type type) {
+  return type.isF32() ? 0x80000000 : 0x80008000;
+}
+
+/// Each thread looks at what it copied itself: it sees that before the others.
+void FragmentLowering::noteFinite(const SharedRows &rows, int64_t rowCount) {
+  Value zero = i32(0);
+  Value seen = eachChunk(
+      rows, rowCount, {zero}, [&](Value, ValueRange words, ValueRange state) {
         Value found = state[0];
-        for (int64_t i = 0; i < 4; ++i) {
-          Value word =
-              vector::ExtractOp::create(e.b, words, ArrayRef<int64_t>{i});
-          found = arith::OrIOp::create(
-              e.b, found,
-              addI(e.b.createOrFold<arith::AndIOp>(word, i32(magnitude)),
-                   i32(one)));
-        }
+        for (Value word : words)
+          found = arith::OrIOp::create(e.b, found, infinite(word, rows.type));
         return Values{found};
       })[0];
-  Value bad =
-      arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne,
-                            e.b.createOrFold<arith::AndIOp>(
-                                seen, i32(isWide ? 0x80000000 : 0x80008000)),
-                            zero);
+  Value bad = arith::CmpIOp::create(
+      e.b, arith::CmpIPredicate::ne,
+      e.b.createOrFold<arith::AndIOp>(seen, i32(signBits(rows.type))), zero);
   Value any = intrinsic("llvm.nvvm.vote.ballot.sync", e.i32, {i32(-1), bad});
   Value isFirst =
       arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, lane, zero);
   e.branch(isFirst, [&] {
     LLVM::StoreOp::create(e.b, any, shared(addI(mulI(warp, 4), flagArea)), 4);
+  });
+}
+
+void FragmentLowering::clearInfinite(const SharedRows &rows, int64_t rowCount) {
+  eachChunk(rows, rowCount, {}, [&](Value at, ValueRange words, ValueRange) {
+    Value all = LLVM::PoisonOp::create(e.b, VectorType::get({4}, e.i32));
+    for (auto [i, word] : llvm::enumerate(words)) {
+      // From a half's sign bit, all of its bits.
+      Value signs = andI(infinite(word, rows.type), signBits(rows.type));
+      Value gone = mulI(shiftRight(signs, 15), 0xffff);
+      Value kept = arith::AndIOp::create(
+          e.b, word, arith::XOrIOp::create(e.b, gone, i32(-1)));
+      all = vector::InsertOp::create(e.b, kept, all,
+                                     ArrayRef<int64_t>{int64_t(i)});
+    }
+    LLVM::StoreOp::create(e.b, all, at, 16);
+    return Values{};
   });
 }
 

@@ -2,9 +2,9 @@
 //
 // Part of attnc. Apache-2.0.
 //
-// Products of 16-bit types are mma; those of others, and of values that a NaN
-// or an infinity at a pair that does not count must not reach, are done one by
-// one from shared memory, into the same fragments.
+// Products of 16-bit types are mma. Those of others, and of values that are not
+// finite where some pairs do not count, are done one by one from shared memory,
+// into the same fragments.
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cuda/FragmentLowering.h"
@@ -156,6 +156,23 @@ void FragmentLowering::scores(ScoresOp op) {
 // Softmax
 //===----------------------------------------------------------------------===//
 
+FragmentLowering::Peak FragmentLowering::peakOf(Value before, Value found) {
+  // A NaN that is there (a sink's) stays.
+  Value isMore =
+      arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, found, before);
+  Value largest = e.select(isMore, found, before);
+  // While a row has seen no key its maximum is -inf: subtract 0 instead, so
+  // that exp(-inf - (-inf)) never happens.
+  Value none = equalF(largest, -kInfinity);
+  return {largest, e.select(none, e.f(0), largest)};
+}
+
+/// The difference first, which is exact where it is small: of large scores a
+/// product's rounding would be a factor of the weight.
+Value FragmentLowering::weigh(Value score, const Peak &peak) {
+  return exp2(mulF(arith::SubFOp::create(e.b, score, peak.base), e.f(kLog2E)));
+}
+
 void FragmentLowering::softmax(SoftmaxOp op) {
   const Values s = fragments.find(op.getScores())->second;
   const Values max = fragments.find(op.getMax())->second;
@@ -169,32 +186,20 @@ void FragmentLowering::softmax(SoftmaxOp op) {
         largest = larger(largest, x);
     largest = larger(largest, fromNeighbour(largest, 1));
     largest = larger(largest, fromNeighbour(largest, 2));
-    // A NaN that is there (a sink's) stays.
-    Value isMore =
-        arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, largest, max[r]);
-    largest = e.select(isMore, largest, max[r]);
-    // While a row has seen no key its maximum is -inf: subtract 0 instead, so
-    // that exp(-inf - (-inf)) never happens.
-    Value none = equalF(largest, -kInfinity);
-    Value base = e.select(none, e.f(0), largest);
-    // The difference first, which is exact where it is small: of large scores a
-    // product's rounding would be a factor of the weight.
-    auto weigh = [&](Value x) {
-      return exp2(mulF(arith::SubFOp::create(e.b, x, base), e.f(kLog2E)));
-    };
-    Value fade = weigh(max[r]);
+    const Peak peak = peakOf(max[r], largest);
+    Value fade = weigh(max[r], peak);
     // Nothing new changes nothing, even where the maximum is a sink that is
     // infinite or NaN.
     Value same =
-        arith::CmpFOp::create(e.b, arith::CmpFPredicate::UEQ, max[r], largest);
+        arith::CmpFOp::create(e.b, arith::CmpFPredicate::UEQ, max[r], peak.max);
     fade = e.select(same, e.f(1), fade);
     Value share = mulF(sum[r], fade);
     for (auto [i, x] : llvm::enumerate(s))
       if (isOfRow(i)) {
-        weights[i] = weigh(x);
+        weights[i] = weigh(x, peak);
         share = addF(share, weights[i]);
       }
-    newMax.push_back(largest);
+    newMax.push_back(peak.max);
     newSum.push_back(share);
     decay.push_back(fade);
   }
@@ -233,10 +238,12 @@ Values FragmentLowering::accumulateByMma(ValueRange acc, ValueRange weights,
 }
 
 /// Weights come from shared memory, where a negative zero is that of a pair
-/// that does not count; with `careful`, its value is not looked at.
+/// that does not count; a value that such a pair must not see, of those that
+/// `which` names, is not looked at.
 Values FragmentLowering::accumulateOneByOne(ValueRange acc,
                                             const SharedRows &values,
-                                            bool careful) {
+                                            OneByOne which) {
+  const bool careful = which != OneByOne::All;
   const int64_t bytes = values.elementBytes();
   return e.loop(
       e.c(0), e.c(plan.keys), 1, Values(acc),
@@ -270,10 +277,19 @@ Values FragmentLowering::accumulateOneByOne(ValueRange acc,
             for (int64_t j = 0; j < 2; ++j)
               own[j] = this->half(word, j, values.type);
           }
+          Value finite[2];
+          if (which == OneByOne::InfiniteThatCount)
+            for (int64_t j = 0; j < 2; ++j)
+              finite[j] = arith::CmpIOp::create(
+                  e.b, arith::CmpIPredicate::sge,
+                  infinite(arith::BitcastOp::create(e.b, e.i32, own[j]), e.f32),
+                  i32(0));
           for (int64_t i = 0; i < 4; ++i) {
             Value value = own[i % 2];
             if (careful)
               value = e.select(skip[i / 2], e.f(0), value);
+            if (which == OneByOne::InfiniteThatCount)
+              value = e.select(finite[i % 2], e.f(0), value);
             next[4 * n + i] = fmaF(weight[i / 2], value, next[4 * n + i]);
           }
         }
@@ -300,6 +316,19 @@ void FragmentLowering::storeWeights(ValueRange weights, ValueRange bits) {
   }
 }
 
+/// Decayed accumulators of rows. A decay of zero forgets what was summed, even
+/// where huge values of keys that now weigh nothing have overflown it: infinity
+/// times zero is not zero.
+Values FragmentLowering::faded(ValueRange acc, ValueRange decay) {
+  Values result, forgets;
+  for (Value x : decay)
+    forgets.push_back(equalF(x, 0));
+  for (auto [i, x] : llvm::enumerate(acc))
+    result.push_back(
+        e.select(forgets[i % 4 / 2], e.f(0), mulF(x, decay[i % 4 / 2])));
+  return result;
+}
+
 void FragmentLowering::accumulate(AccumulateOp op) {
   auto softmaxOp = op.getWeights().getDefiningOp<SoftmaxOp>();
   const Values weights = fragments.find(op.getWeights())->second;
@@ -318,41 +347,43 @@ void FragmentLowering::accumulate(AccumulateOp op) {
   barrier();
   copyNext();
 
-  // Mostly no maximum changes, and nothing fades. A decay of zero forgets what
-  // was summed, even where huge values of keys that now weigh nothing have
-  // overflown it: infinity times zero is not zero.
+  // Mostly no maximum changes, and nothing fades.
   auto isOther = [&](Value x) -> Value {
     return arith::CmpFOp::create(e.b, arith::CmpFPredicate::UNE, x, e.f(1));
   };
   const Values before = acc;
   acc = chooseAll(
       arith::OrIOp::create(e.b, isOther(decay[0]), isOther(decay[1])),
-      [&] {
-        Values faded, forgets;
-        for (Value x : decay)
-          forgets.push_back(equalF(x, 0));
-        for (auto [i, x] : llvm::enumerate(before))
-          faded.push_back(
-              e.select(forgets[i % 4 / 2], e.f(0), mulF(x, decay[i % 4 / 2])));
-        return faded;
-      },
-      [&] { return before; });
+      [&] { return faded(before, decay); }, [&] { return before; });
 
-  auto plain = [&] {
-    return oneByOne ? accumulateOneByOne(acc, values, false)
-                    : accumulateByMma(acc, weights, values);
-  };
-  if (!careful) {
-    fragments[op.getResult()] = plain();
+  if (oneByOne) {
+    auto added = [&](OneByOne which) {
+      return [&, which] { return accumulateOneByOne(acc, values, which); };
+    };
+    fragments[op.getResult()] =
+        careful ? chooseAll(notedFinite(), added(OneByOne::All),
+                            added(OneByOne::ThatCount))
+                : accumulateOneByOne(acc, values, OneByOne::All);
     return;
   }
-  fragments[op.getResult()] = chooseAll(notedFinite(), plain, [&] {
-    if (!oneByOne) {
-      storeWeights(weights, bits);
-      barrier();
-    }
-    return accumulateOneByOne(acc, values, true);
-  });
+  // What is not finite is added one by one where it counts, and is then gone:
+  // the products of all rows that may not see it stay what they were.
+  if (careful) {
+    const Values before = acc;
+    acc = chooseAll(
+        notedFinite(), [&] { return before; },
+        [&] {
+          storeWeights(weights, bits);
+          barrier();
+          Values added =
+              accumulateOneByOne(before, values, OneByOne::InfiniteThatCount);
+          barrier();
+          clearInfinite(values, plan.keys);
+          barrier();
+          return added;
+        });
+  }
+  fragments[op.getResult()] = accumulateByMma(acc, weights, values);
 }
 
 } // namespace attn

@@ -56,9 +56,12 @@ inline Code compileHere(const Spec &spec, const std::string &target,
 }
 
 /// The kernel as an object, for an emulator.
-inline Code objectFor(const Spec &spec, const std::string &target) {
+inline Code objectFor(const Spec &spec, const std::string &target,
+                      const std::string &plan = "") {
   CompileOptions options;
   options.target = target;
+  options.plan = plan;
+  options.assembled = false;
   CompileResult result = compile(spec, "obj", options);
   for (const Diagnostic &diagnostic : result.diagnostics)
     ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));

@@ -84,6 +84,19 @@ struct Minimum {
 struct Maximum {
   template <class T> static T of(T a, T b) { return a < b ? b : a; }
 };
+struct NotNegative {
+  template <class T> static T of(T a) { return a < 0 ? T(0) : a; }
+};
+struct MinimumOrZero {
+  template <class T> static T of(T a, T b) {
+    return NotNegative::of<T>(Minimum::of<T>(a, b));
+  }
+};
+struct MaximumOrZero {
+  template <class T> static T of(T a, T b) {
+    return NotNegative::of<T>(Maximum::of<T>(a, b));
+  }
+};
 struct Negate {
   template <class T> static T of(T a) { return T(0 - Wrapping<T>(a)); }
 };
@@ -228,12 +241,17 @@ void decodeInteger(Decoder &decoder, Type type) {
   decoder.expectOperands(unary ? 2 : root == "mad" ? 4 : 3);
   if (root == "mul" || root == "mad")
     return decodeProduct(decoder, type, root == "mad");
+  const bool orZero = (root == "min" || root == "max") && type == Type::S32 &&
+                      decoder.take("relu");
   Instruction &out = decoder.out;
   out.op[0] = decoder.destination(0, type);
   out.op[1] = decoder.source(1, type);
   if (!unary)
     out.op[2] = decoder.source(2, type);
-  if (root == "add")
+  if (orZero)
+    decoder.done(root == "min" ? forSigned<MinimumOrZero>(decoder, type)
+                               : forSigned<MaximumOrZero>(decoder, type));
+  else if (root == "add")
     decoder.done(forIntegers<Add>(decoder, type));
   else if (root == "sub")
     decoder.done(forIntegers<Subtract>(decoder, type));

@@ -99,6 +99,14 @@ TEST(Integer, SumsAndProducts) {
           [](auto &, auto &v) { return std::min(v[0], v[1]); });
     check("max.{} $d, $a, $b", two,
           [](auto &, auto &v) { return std::max(v[0], v[1]); });
+    if (type.name == "s32") {
+      check("min.relu.{} $d, $a, $b", two, [](auto &, auto &v) {
+        return std::max<Wide>(std::min(v[0], v[1]), 0);
+      });
+      check("max.relu.{} $d, $a, $b", two, [](auto &, auto &v) {
+        return std::max<Wide>(std::max(v[0], v[1]), 0);
+      });
+    }
     // Products of 64 bits fit 128 only without a sign; the low half is the
     // same.
     auto product = [](const IntegerType &t, const std::vector<Wide> &v) {

@@ -160,7 +160,9 @@ private:
                Placement::Start, false});
     const attn_device_kind &kind = *device->kind;
     void *memory = nullptr;
-    require(kind.alloc(device, nullptr, block.bytes.size(), &memory, &error),
+    require(kind.alloc(device, nullptr,
+                       statesAt(block) + stateBytes(*kernel, job.call), &memory,
+                       &error),
             error);
     std::vector<std::byte> after(block.bytes.size());
     int status = launch(job, *kernel, code, call, block,
@@ -175,6 +177,7 @@ private:
     return block.take(after);
   }
 
+  /// `memory` is of the block, and of states behind it.
   int launch(const Job &job, const attn_kernel &kernel, void *code,
              attn_call &call, Block &block, std::byte *memory) {
     const auto move = [&](auto &pointer) {
@@ -199,14 +202,30 @@ private:
     move(copy->params);
     move(copy->globals);
     move(copy->global_counts);
+    const std::vector<std::byte> states(stateBytes(kernel, job.call),
+                                        kPoisonedState);
+    if (!states.empty())
+      copy->states = memory + statesAt(block);
     const attn_device_kind &kind = *device->kind;
     int status = kind.upload(device, nullptr, memory, block.bytes.data(),
                              block.bytes.size(), &error);
-    for (auto [first, last] : pieces(workItems(kernel, job.call), job.order))
-      if (status == ATTN_OK && last > first)
-        status = kind.launch(device, code, nullptr, there, first, last - first,
-                             &error);
+    if (status == ATTN_OK && !states.empty())
+      status = kind.upload(device, nullptr, copy->states, states.data(),
+                           states.size(), &error);
+    const auto launchAll = [&](attn_device_entry entry, int64_t items) {
+      for (auto [first, last] : pieces(items, job.order))
+        if (status == ATTN_OK && last > first)
+          status = kind.launch(device, code, entry, nullptr, there, first,
+                               last - first, &error);
+    };
+    launchAll(ATTN_DEVICE_ITEMS, workItems(kernel, job.call));
+    if (!states.empty())
+      launchAll(ATTN_DEVICE_MERGE, job.call.batch * kernel.item_groups);
     return status;
+  }
+
+  static size_t statesAt(const Block &block) {
+    return (block.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
   }
 
   attn_device *device = nullptr;

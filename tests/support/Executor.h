@@ -73,6 +73,12 @@ std::unique_ptr<Executor> makeDeviceExecutor();
 
 /// The number of work items of a call, as attn_abi.h defines it.
 int64_t workItems(const attn_kernel &kernel, const attn_call &call);
+/// How many splits the keys of a call have, 0 where they are not split.
+int64_t splits(const attn_kernel &kernel, const attn_call &call);
+/// Bytes of the states of all splits of a call.
+size_t stateBytes(const attn_kernel &kernel, const attn_call &call);
+/// What states hold before a call: no kernel may read what it did not write.
+inline constexpr auto kPoisonedState = std::byte{0xFF};
 
 /// What stands for the parameters without elements: memory of the runtime's.
 std::vector<Region> standIns(const attn_kernel &kernel, const attn_call &call);

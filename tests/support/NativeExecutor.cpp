@@ -17,6 +17,17 @@
 
 namespace attn::test {
 
+int64_t splits(const attn_kernel &kernel, const attn_call &call) {
+  if (kernel.split_keys == 0 || call.kv_len <= kernel.split_keys)
+    return 0;
+  return (call.kv_len + kernel.split_keys - 1) / kernel.split_keys;
+}
+
+size_t stateBytes(const attn_kernel &kernel, const attn_call &call) {
+  return static_cast<size_t>(call.batch * kernel.item_groups *
+                             splits(kernel, call) * kernel.state_bytes);
+}
+
 int64_t workItems(const attn_kernel &kernel, const attn_call &call) {
   if (call.batch == 0 || call.q_len == 0 || kernel.heads == 0)
     return 0;
@@ -26,7 +37,8 @@ int64_t workItems(const attn_kernel &kernel, const attn_call &call) {
   };
   bool globals = (kernel.flags & ATTN_KERNEL_GLOBALS) != 0;
   return call.batch * kernel.item_groups *
-         (blocks(call.q_len) + (globals ? blocks(call.max_globals) : 0));
+         (blocks(call.q_len) + (globals ? blocks(call.max_globals) : 0) +
+          splits(kernel, call));
 }
 
 std::vector<Region> standIns(const attn_kernel &kernel, const attn_call &call) {

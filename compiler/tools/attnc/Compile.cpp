@@ -23,7 +23,7 @@ struct Options : TextOptions {
 };
 
 /// What comes out of `--emit KIND`.
-enum class Form { Text, Object, Header, Bundle };
+enum class Form { Text, Binary, Object, Header, Bundle };
 struct Kind {
   const char *name;
   Form form;
@@ -41,10 +41,11 @@ constexpr Kind kKinds[] = {
 std::vector<Kind> kindsOfDevices() {
   std::vector<Kind> kinds;
   for (const Target *target : attn::targets())
-    if (target->isDevice())
-      for (const char *name : {target->info().assemblyName.c_str(),
-                               target->info().binaryName.c_str()})
-        kinds.push_back({name, Form::Text, "// -----\n"});
+    if (target->isDevice()) {
+      const TargetInfo &info = target->info();
+      kinds.push_back({info.assemblyName.c_str(), Form::Text, "// -----\n"});
+      kinds.push_back({info.binaryName.c_str(), Form::Binary, ""});
+    }
   return kinds;
 }
 
@@ -125,6 +126,23 @@ std::string emitText(const Text &text, const Kind &kind,
   return all;
 }
 
+void emitBinary(const Text &text, const Kind &kind,
+                const std::vector<std::string> &targets,
+                const Options &options) {
+  const std::string out =
+      options.out.empty()
+          ? defaultOutput(options.file, fmt::format(".{}", kind.name))
+          : options.out;
+  if (text.specs().size() != 1)
+    throw Failure(fmt::format("--emit {} takes one variant; {} has {}, of "
+                              "which --variant picks one",
+                              kind.name, options.file, text.specs().size()));
+  CompileResult result = compile(text.specs().front(), kind.name,
+                                 {onlyTarget(targets, kind), options.plan});
+  text.require(result.diagnostics);
+  writeFile(out, result.data);
+}
+
 int compileFile(const Options &options) {
   const Kind &kind = findKind(options.emit);
   const Text text = options.read();
@@ -134,6 +152,9 @@ int compileFile(const Options &options) {
   case Form::Text:
     writeFile(options.out.empty() ? "-" : options.out,
               emitText(text, kind, targets, options.plan));
+    return 0;
+  case Form::Binary:
+    emitBinary(text, kind, targets, options);
     return 0;
   case Form::Header:
     writeFile(options.out.empty() ? "-" : options.out,
@@ -172,7 +193,8 @@ Action addCompile(CLI::App &command) {
   command.add_option("--target", options->targets,
                      "T[,T...]; 'host' is the best that runs here");
   command.add_option("--emit", options->emit,
-                     "spec attn plan tile target llvm asm obj header bundle");
+                     "spec attn plan tile target llvm asm obj header bundle, "
+                     "or a kind of code that a device has a name for");
   command.add_option("--plan", options->plan,
                      "KEY=VALUE,...: overrides the planner");
   return [options] { return compileFile(*options); };

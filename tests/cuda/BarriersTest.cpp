@@ -1,0 +1,197 @@
+//===- tests/cuda/BarriersTest.cpp - Nothing waits in vain ----------------===//
+//
+// Part of attnc. Apache-2.0.
+//
+// Takes each barrier and each wait for copies out of a kernel's PTX, one at a
+// time, and expects the interpreter to object: it sees what is missing, and the
+// kernel has none that it could do without but those listed.
+//
+//===----------------------------------------------------------------------===//
+#include "tests/cuda/CudaKernel.h"
+#include "tests/support/Fill.h"
+#include <limits>
+#include <map>
+#include <regex>
+#include <sstream>
+
+namespace attn::test {
+namespace {
+
+/// A kernel, and calls that together go through all of it. Of its waits, by
+/// their number in the text: those that it could do without, and why it has
+/// them; and those that no call gets to, and why not.
+struct Subject {
+  std::string name;
+  Spec spec;
+  std::vector<Case> cases;
+  std::map<size_t, std::string> spare = {}, unreached = {};
+};
+
+/// A key with a value that must not be multiplied where it does not count.
+Case withInfinity(Case c, int64_t key) {
+  c.values.v = [key](const Index &at) {
+    return at[2] == key ? std::numeric_limits<float>::infinity()
+                        : fillValue(7, uint64_t(at[2] * 512 + at[3]));
+  };
+  return c;
+}
+
+constexpr const char *kKept =
+    "queries that stay in shared memory are first read in a step, which waits "
+    "for all that was copied";
+constexpr const char *kOut =
+    "rows go out where the keys were, which nobody reads after the last step's "
+    "barriers";
+constexpr const char *kFirst = "nobody has read positions yet";
+constexpr const char *kPicked =
+    "picking has barriers after whatever read the keys before";
+constexpr const char *kNoSkip = "the loop's bounds leave no tile to skip";
+
+std::vector<Subject> subjects() {
+  std::vector<Subject> all;
+  Spec causal = typed("f16", 1, 1, 64, "mask = causal");
+  all.push_back({"causal",
+                 causal,
+                 {caseOf(causal, 1, 150, 210),
+                  withInfinity(caseOf(causal, 1, 150, 210), 209)},
+                 {{15, kOut}},
+                 {{4, kNoSkip}}});
+  Spec dense = typed("f32", 1, 1, 64);
+  all.push_back({"dense_f32",
+                 dense,
+                 {caseOf(dense, 1, 70, 150)},
+                 {{0, kKept}, {1, kKept}, {2, kKept}, {7, kOut}}});
+  Spec wide = typed("bf16", 1, 1, 256);
+  all.push_back({"wide",
+                 wide,
+                 {caseOf(wide, 1, 70, 200)},
+                 {{0, kKept}, {1, kKept}, {2, kKept}}});
+  Spec grouped = typed("f16", 4, 1, 64);
+  all.push_back({"grouped",
+                 grouped,
+                 {caseOf(grouped, 1, 1, 200), caseOf(grouped, 1, 20, 150)},
+                 {{7, kOut}}});
+  for (const char *type : {"f16", "f32"}) {
+    Spec hole = typed(type, 1, 1, 64, "mask = causal && k != 70");
+    const Case c = caseOf(hole, 1, 90, 200);
+    Subject subject{
+        fmt::format("hole_{}", type), hole, {c, withInfinity(c, 70)}};
+    if (hole.qType == Type::F16)
+      subject.spare = {{15, kOut}}, subject.unreached = {{7, kNoSkip}};
+    else
+      subject.spare = {{0, kKept}, {1, kKept}, {2, kKept}, {12, kOut}},
+      subject.unreached = {{5, kNoSkip}};
+    all.push_back(std::move(subject));
+  }
+  for (const char *type : {"f16", "f32"}) {
+    Spec globals =
+        variant("t: tokens", 1, 1, 64,
+                fmt::format("type = {} mask = window(9) || global(t)", type));
+    // A tile of keys and a tile of the list within each other; and a list
+    // with few that the window has.
+    Case close = caseOf(globals, 1, 150, 300), apart = close;
+    close.params = {argumentOf({1, 100}, [](int64_t n) { return n + 192; })};
+    apart.params = {argumentOf({1, 100}, [](int64_t n) { return n * 3; })};
+    Subject subject{fmt::format("globals_{}", type),
+                    globals,
+                    {close, apart, withInfinity(apart, 298)}};
+    if (globals.qType == Type::F16)
+      subject.spare = {{0, kFirst}, {18, kPicked}, {23, kOut}, {34, kOut}},
+      subject.unreached = {{8, kNoSkip}};
+    else
+      subject.spare = {{0, kKept},    {1, kKept}, {2, kKept},  {12, kFirst},
+                       {15, kPicked}, {20, kOut}, {24, kKept}, {25, kKept},
+                       {26, kKept},   {31, kOut}},
+      subject.unreached = {{5, kNoSkip}};
+    all.push_back(std::move(subject));
+  }
+  // Tiles in the middle of the loop that nobody looks at.
+  Spec documents = variant("doc: i32[batch, tokens]", 1, 1, 64,
+                           "type = f16 mask = doc[b, q] == doc[b, k]");
+  Case packed = caseOf(documents, 1, 400, 400);
+  packed.params = {argumentOf({1, 400}, [](int64_t n) { return n / 100 % 2; })};
+  all.push_back({"documents", documents, {packed, withInfinity(packed, 130)}});
+  return all;
+}
+
+/// Lines that wait, in the text's order; counted from 0.
+std::vector<size_t> waitsOf(const std::vector<std::string> &lines) {
+  static const std::regex wait(
+      R"(^\s*(@!?%\w+\s+)?(bar\.|barrier\.|cp\.async\.wait).*;)");
+  std::vector<size_t> found;
+  for (size_t n = 0; n < lines.size(); ++n)
+    if (std::regex_search(lines[n], wait))
+      found.push_back(n);
+  return found;
+}
+
+std::vector<std::string> linesOf(const std::string &text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+class Barriers : public testing::TestWithParam<std::string> {
+protected:
+  /// What the interpreter says of a text, or nothing if no call goes wrong.
+  static std::string objection(const std::vector<std::string> &lines,
+                               const Subject &subject, const Code &code) {
+    const ptx::Module module =
+        ptx::Module::parse(fmt::format("{}\n", fmt::join(lines, "\n")));
+    for (const Case &c : subject.cases) {
+      Trial trial(c, code, Order::AllAtOnce);
+      try {
+        launchPtx(module, trial.job);
+      } catch (const ptx::Error &error) {
+        return error.what();
+      }
+    }
+    return {};
+  }
+};
+
+TEST_P(Barriers, EachIsMissedWhereItIsGone) {
+  for (const Subject &subject : subjects()) {
+    SCOPED_TRACE(subject.name);
+    const Code code = objectFor(subject.spec, GetParam());
+    const auto lines = linesOf(code.descriptor()->device->text);
+    ASSERT_EQ(objection(lines, subject, code), "");
+    for (const Case &c : subject.cases)
+      if (!c.values.v)
+        countsOf(c, code);
+    const std::vector<size_t> waits = waitsOf(lines);
+    // Queries, a step with its two tiles, and rows on their way out.
+    EXPECT_GE(waits.size(), 6);
+    for (size_t n = 0; n < waits.size(); ++n) {
+      const size_t at = waits[n];
+      SCOPED_TRACE(fmt::format("wait {}, line {}: {}", n, at + 1, lines[at]));
+      const auto with = [&](const std::string &instead) {
+        std::vector<std::string> changed = lines;
+        changed[at] = instead;
+        return objection(changed, subject, code);
+      };
+      const bool isReached = !with("trap;").empty();
+      EXPECT_EQ(isReached, !subject.unreached.count(n))
+          << (isReached ? "a call gets to it" : "no call gets to it");
+      if (!isReached)
+        continue;
+      const bool isMissed = !with("").empty();
+      EXPECT_EQ(isMissed, !subject.spare.count(n))
+          << (isMissed ? "it is missed" : "it is not missed");
+      static const std::regex groups(R"((cp\.async\.wait_group\s+)(\d+))");
+      std::smatch match;
+      if (isMissed && std::regex_search(lines[at], match, groups))
+        EXPECT_NE(
+            with(fmt::format("{}{};", match[1].str(), stoi(match[2]) + 1)), "")
+            << "it may wait for less";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Barriers, testing::ValuesIn(cudaTargets()),
+                         suffix);
+
+} // namespace
+} // namespace attn::test
