@@ -145,14 +145,15 @@ Value Emitter::narrowed(Value x, Type element) {
 }
 
 Value Emitter::at(Value base, Value offset, Type element) {
-  return LLVM::GEPOp::create(b, ptr, element ? element : f32, base,
+  return LLVM::GEPOp::create(b, base.getType(), element ? element : f32, base,
                              ArrayRef<LLVM::GEPArg>{offset});
 }
 
 Value Emitter::at(Value base, int64_t offset, Type element) {
   return offset == 0
              ? base
-             : LLVM::GEPOp::create(b, ptr, element ? element : f32, base,
+             : LLVM::GEPOp::create(b, base.getType(), element ? element : f32,
+                                   base,
                                    ArrayRef<LLVM::GEPArg>{int32_t(offset)});
 }
 

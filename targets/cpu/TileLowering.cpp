@@ -93,8 +93,12 @@ LogicalResult KernelLowering::sameTiles(Operation *op, OperandRange yielded,
 
 LogicalResult KernelLowering::forLoop(scf::ForOp op) {
   for (auto [arg, result, init] :
-       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs()))
-    tiles[arg] = tiles[result] = tiles.lookup(init);
+       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs())) {
+    // One after the other: a map that grows moves what it holds.
+    Value area = tiles.lookup(init);
+    tiles[arg] = area;
+    tiles[result] = area;
+  }
   auto step = getConstantIntValue(op.getStep());
   if (!step)
     return op.emitOpError("has a step that is not constant");
@@ -145,8 +149,7 @@ LogicalResult KernelLowering::tileOp(Operation &op) {
       .Case<FinishOp>([&](auto o) { finish(o); })
       .Case<StoreRowsOp>([&](auto o) { storeRows(o); })
       .Default([&](Operation *o) {
-        result = o->emitOpError() << "is not lowered for " << e.target.name
-                                  << "; plans without a split are";
+        result = o->emitOpError() << "is not lowered for " << e.target.name;
       });
   return result;
 }
@@ -154,6 +157,9 @@ LogicalResult KernelLowering::tileOp(Operation &op) {
 LogicalResult lowerTilesToLoops(ModuleOp module, const TargetInfo &target) {
   for (KernelOp kernel :
        llvm::make_early_inc_range(module.getOps<KernelOp>())) {
+    if (const int64_t split = kernel.getPlan().getSplit())
+      return kernel.emitError() << "plan split is " << split
+                                << "; 0 is lowered for " << target.name;
     OpBuilder b(kernel);
     Type ptr = LLVM::LLVMPointerType::get(b.getContext());
     Type i64 = b.getI64Type();

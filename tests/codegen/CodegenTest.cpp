@@ -52,7 +52,7 @@ Spec makeSpec(const std::string &name) {
   return spec;
 }
 
-const KernelFacts kFacts = {3, 5, 7, 4096, false, {}, 0, 0};
+const KernelFacts kFacts = {3, 5, 7, 4096, false, {}, 32, 1024, {}, {}};
 
 /// Each item i stores {factor * i, constant table entry} in O[i].
 std::string kernelText(int factor) {
@@ -180,7 +180,8 @@ TEST(Descriptor, FieldsLieWhereCSaysTheyDo) {
       offsetof(attn_kernel, item_heads),    offsetof(attn_kernel, item_rows),
       offsetof(attn_kernel, scratch_bytes), offsetof(attn_kernel, n_params),
       offsetof(attn_kernel, flags),         offsetof(attn_kernel, params),
-      offsetof(attn_kernel, device)};
+      offsetof(attn_kernel, device),        offsetof(attn_kernel, split_keys),
+      offsetof(attn_kernel, state_bytes)};
   ASSERT_EQ(kernel->getNumElements(), offsets.size());
   for (unsigned i = 0; i < offsets.size(); ++i)
     EXPECT_EQ(lay->getElementOffset(i), offsets[i]) << "field " << i;
@@ -225,6 +226,8 @@ TEST(Object, LoadsAndRuns) {
   EXPECT_EQ(kernel->item_heads, 5);
   EXPECT_EQ(kernel->item_rows, 7);
   EXPECT_EQ(kernel->scratch_bytes, 4096);
+  EXPECT_EQ(kernel->split_keys, 32);
+  EXPECT_EQ(kernel->state_bytes, 1024);
   EXPECT_EQ(kernel->n_params, 0);
   expectRuns(kernel, 3);
 }

@@ -147,7 +147,15 @@ TEST_F(Driver, DescriptorsOfDeviceCodeAreChecked) {
       [](PlainKernel &k) { k.code.text = nullptr; },
       [](PlainKernel &k) { k.code.binary = nullptr, k.code.binary_size = 3; },
       [](PlainKernel &k) { k.code.threads = 0; },
-      [](PlainKernel &k) { k.code.shared_bytes = -1; }};
+      [](PlainKernel &k) { k.code.shared_bytes = -1; },
+      [](PlainKernel &k) { k.code.merge_entry = "plain"; },
+      [](PlainKernel &k) { k.kernel.state_bytes = 8; },
+      [](PlainKernel &k) { k.kernel.split_keys = -1; },
+      [](PlainKernel &k) { k.kernel.split_keys = k.kernel.state_bytes = 8; },
+      [](PlainKernel &k) {
+        k.kernel.split_keys = k.kernel.state_bytes = 8;
+        k.code.merge_entry = "plain";
+      }};
   for (const auto &damage : damages) {
     PlainKernel bad;
     attn_kernel kept = bad.kernel;

@@ -53,6 +53,14 @@ TEST_F(OnDevice, LengthsOfEachSequence) {
   expectRight(c);
 }
 
+/// States of splits lie behind what is copied; the merge is another launch.
+TEST_F(OnDevice, KeysThatAreSplit) {
+  Case c = caseOf(variant(4, 2, 16, "mask = causal"), 3, 2, 1100);
+  c.qLens = {1, 2, 2};
+  c.kvLens = {1100, 512, 700};
+  expectRight(c);
+}
+
 TEST_F(OnDevice, ManySequencesHaveTheirLengthsInMemoryOfTheCall) {
   Case c = caseOf(variant(1, 1, 8, ""), 40, 2, 5);
   for (int64_t b = 0; b < 40; ++b)

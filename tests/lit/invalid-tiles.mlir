@@ -176,3 +176,48 @@
 %v = attn.fill 0.0 : !attn.tile<6x80xf32>
 // expected-error@+1 {{decay is '!attn.tile<1x1xf32>'; 8x1 is needed}}
 %r = attn.accumulate %a, %d, %w, %v : !attn.tile<8x80xf32>, !attn.tile<1x1xf32>, !attn.tile<8x6xf32>, !attn.tile<6x80xf32> -> !attn.tile<8x80xf32>
+
+// -----
+
+%i = arith.constant 0 : index
+// expected-error@+1 {{has splits_of and split with each other or not at all}}
+%b, %g, %r = attn.item %i groups 1 heads 1 rows 8 splits_of 32
+
+// -----
+
+%i = arith.constant 0 : index
+// expected-error@+1 {{has splits_of and split with each other or not at all}}
+%b, %g, %r, %s, %p = attn.item %i groups 1 heads 1 rows 8 split index, i1
+
+// -----
+
+%i = arith.constant 0 : index
+// expected-error@+1 {{splits_of is 0; at least 1 is allowed}}
+%b, %g, %r, %s, %p = attn.item %i groups 1 heads 1 rows 8 splits_of 0 split index, i1
+
+// -----
+
+%i = arith.constant 0 : index
+%column = attn.fill 0.0 : !attn.tile<8x1xf32>
+%acc = attn.fill 0.0 : !attn.tile<4x64xf32>
+// expected-error@+1 {{max is '!attn.tile<8x1xf32>'; 4x1 is needed}}
+attn.store_state %column, %column, %acc to[%i, %i, %i] count %i
+  : !attn.tile<8x1xf32>, !attn.tile<8x1xf32>, !attn.tile<4x64xf32>
+
+// -----
+
+%i = arith.constant 0 : index
+// expected-error@+1 {{sum is '!attn.tile<8x2xf32>'; 8x1 is needed}}
+%max, %sum, %acc = attn.load_state[%i, %i, %i] count %i
+  : !attn.tile<8x1xf32>, !attn.tile<8x2xf32>, !attn.tile<8x64xf32>
+
+// -----
+
+%column = attn.fill 0.0 : !attn.tile<8x1xf32>
+%acc = attn.fill 0.0 : !attn.tile<8x64xf32>
+%other = attn.fill 0.0 : !attn.tile<8x32xf32>
+// expected-error@+1 {{acc differs in type between the states}}
+%max, %sum, %new = attn.combine %column, %column, %acc with %column, %column, %other
+  : !attn.tile<8x1xf32>, !attn.tile<8x1xf32>, !attn.tile<8x64xf32>,
+    !attn.tile<8x1xf32>, !attn.tile<8x1xf32>, !attn.tile<8x32xf32>
+  -> !attn.tile<8x1xf32>, !attn.tile<8x1xf32>, !attn.tile<8x64xf32>

@@ -52,7 +52,7 @@ TEST_F(Override, TheLastOfTwoCounts) {
 TEST_F(Override, UnknownKeys) {
   const std::string allowed =
       "'; allowed are rows, keys, heads, score_keys, score_vectors, "
-      "value_rows, value_vectors, unroll";
+      "value_rows, value_vectors, unroll, split";
   for (std::string key : {"columns", "Rows", "rows ", "scoreKeys", ""})
     EXPECT_EQ(refusal(key + "=48"), "plan has no '" + key + allowed);
   EXPECT_EQ(refusal("keys=48,,unroll=1"), "plan has no '" + allowed);

@@ -90,13 +90,54 @@ TEST(Plan, LargerCachesNeverMakeSmallerTiles) {
   }
 }
 
+// Only where tiles are in fragments, and never within a tile.
+TEST(Plan, KeysAreSplit) {
+  EXPECT_EQ(makePlan(problem(64, 64), machine(8, 16)).plan.split, 0);
+  TargetInfo info = machine(1, 255);
+  info.fragmentRows = 16;
+  info.sharedBytes = 160 << 10;
+  for (int64_t width : {16, 64, 128, 256, 512}) {
+    PlanWithReasons made = makePlan(problem(width, width), info);
+    EXPECT_EQ(made.plan.split, 512);
+    EXPECT_EQ(made.plan.split % made.plan.keys, 0) << width;
+    EXPECT_NE(made.reasons.back().find("each 512 keys are an item"),
+              std::string::npos);
+    EXPECT_EQ(words(checkPlan(made.plan, problem(width, width), info)), "");
+  }
+}
+
+TEST(Plan, SplitsThatAreAllowed) {
+  auto refusal = [](TargetInfo info, int64_t keys, int64_t split) {
+    Plan plan = makePlan(problem(64, 64), info).plan;
+    if (info.fragmentRows)
+      plan.keys = keys;
+    plan.split = split;
+    return words(checkPlan(plan, problem(64, 64), info));
+  };
+  const TargetInfo loops = machine(8, 16);
+  EXPECT_EQ(refusal(loops, 0, 96), "plan split is 96; 0 is allowed");
+  EXPECT_EQ(refusal(loops, 0, -1), "plan split is -1; 0 is allowed");
+  TargetInfo fragments = machine(1, 255);
+  fragments.fragmentRows = 16;
+  fragments.sharedBytes = 160 << 10;
+  for (int64_t split : {0, 48, 96, 48 * 100})
+    EXPECT_EQ(refusal(fragments, 48, split), "");
+  EXPECT_EQ(refusal(fragments, 64, int64_t{1} << 30), "");
+  const std::string allowed =
+      "; 0 or a multiple of 48 up to 1073741824 is allowed";
+  for (int64_t split :
+       {int64_t{-48}, int64_t{1}, int64_t{64}, int64_t{512}, int64_t{48} << 30})
+    EXPECT_EQ(refusal(fragments, 48, split),
+              "plan split is " + std::to_string(split) + allowed);
+}
+
 TEST(Plan, PrintsEveryFieldOnce) {
   Plan plan;
   plan.rows = 1, plan.keys = 2, plan.heads = 3, plan.scoreKeys = 4;
   plan.scoreVectors = 5, plan.valueRows = 6, plan.valueVectors = 7;
-  plan.unroll = 8;
+  plan.unroll = 8, plan.split = 9;
   EXPECT_EQ(text(plan), "rows=1,keys=2,heads=3,score_keys=4,score_vectors=5,"
-                        "value_rows=6,value_vectors=7,unroll=8");
+                        "value_rows=6,value_vectors=7,unroll=8,split=9");
 }
 
 } // namespace

@@ -362,6 +362,14 @@ TEST(Params, WorkItems) {
   EXPECT_EQ(attn_count_items(&kernel, &p.call), 3 * 2 * 8);
   kernel.flags = ATTN_KERNEL_GLOBALS;
   EXPECT_EQ(attn_count_items(&kernel, &p.call), 3 * 2 * (8 + 4));
+  // Keys of the call (100) are split where they are more than a split.
+  for (auto [keys, splits] :
+       {std::pair{1, 100}, {33, 4}, {50, 2}, {99, 2}, {100, 0}, {101, 0}}) {
+    kernel.split_keys = keys;
+    EXPECT_EQ(attn_count_items(&kernel, &p.call), 3 * 2 * (8 + 4 + splits))
+        << keys;
+  }
+  kernel.split_keys = 0;
   p.call.max_globals = 0;
   EXPECT_EQ(attn_count_items(&kernel, &p.call), 3 * 2 * 8);
   p.call.q_len = 0;
