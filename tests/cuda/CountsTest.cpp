@@ -21,7 +21,7 @@ int64_t up(int64_t value, int64_t step) {
 /// How the kernels below are cut. The plan is said, so that the counts are
 /// those of one plan whatever the planner comes to prefer.
 constexpr int64_t kRows = 64, kKeys = 64, kWarps = kRows / 16;
-constexpr const char *kPlan = "rows=64,keys=64";
+constexpr const char *kPlan = "rows=64,keys=64,split=0";
 
 class Counted : public testing::TestWithParam<std::string> {
 protected:
