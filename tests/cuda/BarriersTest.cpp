@@ -25,6 +25,7 @@ struct Subject {
   Spec spec;
   std::vector<Case> cases;
   std::map<size_t, std::string> spare = {}, unreached = {};
+  std::string plan = "split=0";
 };
 
 /// A key with a value that must not be multiplied where it does not count.
@@ -45,6 +46,7 @@ constexpr const char *kOut =
 constexpr const char *kFirst = "nobody has read positions yet";
 constexpr const char *kPicked =
     "picking has barriers after whatever read the keys before";
+constexpr const char *kMerged = "a merge reads nothing that was there";
 constexpr const char *kNoSkip = "the loop's bounds leave no tile to skip";
 
 std::vector<Subject> subjects() {
@@ -71,6 +73,14 @@ std::vector<Subject> subjects() {
                  grouped,
                  {caseOf(grouped, 1, 1, 200), caseOf(grouped, 1, 20, 150)},
                  {{7, kOut}}});
+  // Sequences that are split, one that is not, and the merge's rows out.
+  Spec split = typed("f16", 4, 1, 64);
+  all.push_back({"split",
+                 split,
+                 {caseOf(split, 1, 1, 200), caseOf(split, 1, 20, 150)},
+                 {{7, kOut}, {9, kMerged}},
+                 {},
+                 "split=64"});
   for (const char *type : {"f16", "f32"}) {
     Spec hole = typed(type, 1, 1, 64, "mask = causal && k != 70");
     const Case c = caseOf(hole, 1, 90, 200);
@@ -155,7 +165,7 @@ protected:
 TEST_P(Barriers, EachIsMissedWhereItIsGone) {
   for (const Subject &subject : subjects()) {
     SCOPED_TRACE(subject.name);
-    const Code code = objectFor(subject.spec, GetParam());
+    const Code code = objectFor(subject.spec, GetParam(), subject.plan);
     const auto lines = linesOf(code.descriptor()->device->text);
     ASSERT_EQ(objection(lines, subject, code), "");
     for (const Case &c : subject.cases)

@@ -70,16 +70,19 @@ TEST_P(Counted, GlobalMemoryIsReadAndWrittenOnce) {
     for (int64_t group : {1, 4}) {
       const Spec spec = typed("f16", group, 1, width);
       const Code code = planned(spec);
-      for (int64_t length : {512, 777, 1024}) {
-        const Case c = caseOf(spec, 1, 128, length);
+      // The last has its keys split: states go out and in again, and the merge
+      // reads the call's fields once more for a few rows.
+      for (auto [queries, length] :
+           {std::pair{128, 512}, {128, 777}, {128, 1024}, {1, 2048}}) {
+        const Case c = caseOf(spec, 1, queries, length);
         const ptx::Counts counts = countsOf(c, code);
         const double ratio =
             double(counts.globalReadSectors + counts.globalWrittenSectors) /
             leastBytes(c);
-        std::printf("%s D=%ld heads=%ld kv=%ld: %.3f of the least bytes\n",
-                    GetParam().c_str(), long(width), long(group), long(length),
-                    ratio);
-        EXPECT_LE(ratio, 1.1);
+        std::printf("%s D=%ld heads=%ld q=%d kv=%d: %.3f of the least bytes\n",
+                    GetParam().c_str(), long(width), long(group), queries,
+                    length, ratio);
+        EXPECT_LE(ratio, queries > 1 ? 1.1 : 1.13);
         EXPECT_GE(ratio, 1.0);
       }
     }

@@ -18,10 +18,7 @@ constexpr const char *kSmall = "rows=16,keys=16,split=32";
 class Splits : public testing::Test {
 protected:
   static Code compiled(const Spec &spec, const char *plan = kSmall) {
-    CompileResult result = compile(spec, "obj", {kTarget, plan, false});
-    for (const Diagnostic &diagnostic : result.diagnostics)
-      ADD_FAILURE() << render(diagnostic, "test.attn", print(spec));
-    return emulatedCode(result.data, kernelSymbol(spec.name, kTarget));
+    return objectFor(spec, kTarget, plan);
   }
   Properties kernelOf(const Spec &spec) { return {*executor, compiled(spec)}; }
 

@@ -4,6 +4,15 @@
 // RUN: FileCheck %s < %t.1
 // RUN: attnc-opt %t.1 | diff %t.1 -
 // RUN: attnc-opt --mlir-print-op-generic %t.1 | attnc-opt | diff %t.1 -
+// A plan has splits by default; 0 is printed as if there were no such field.
+// RUN: attnc-opt --attn-plan=target=cuda-sm80 %s | FileCheck %s --check-prefix=PLANNED
+// RUN: attnc-opt --attn-plan="target=cuda-sm80 plan=split=0" %s | FileCheck %s --check-prefix=NEVER
+// RUN: not attnc-opt --attn-plan="target=cuda-sm80 plan=keys=32,split=48" %s 2>&1 | FileCheck %s --check-prefix=BAD
+// BAD: split.mlir:[[#LINE:]]:1: error: plan split is 48; 0 or a multiple of 32 up to 1073741824 is allowed{{$}}
+// PLANNED-LABEL: attn.attention @decode
+// PLANNED-SAME: unroll = 1, split = 512>
+// NEVER-LABEL: attn.attention @decode
+// NEVER-SAME: unroll = 1>
 // Without splits there is one program, and nothing of them in it.
 // RUN: attnc-opt --attn-plan="target=cuda-sm80 plan=split=0" --attn-tile %s | FileCheck %s --check-prefix=WHOLE --implicit-check-not=split --implicit-check-not=merge --implicit-check-not=state
 // Both programs are lowered, each to a function of its own.
