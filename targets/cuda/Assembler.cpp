@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "targets/cuda/Assembler.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
@@ -56,17 +56,17 @@ Expected<std::string> assemblePtx(const std::string &ptx,
   int fd = -1;
   if (auto error = sys::fs::createTemporaryFile("attn", "ptx", fd, in))
     return failure("can't write PTX: " + error.message());
-  scope_exit removeIn([&] { sys::fs::remove(in); });
+  FileRemover removeIn(in);
   {
     raw_fd_ostream os(fd, /*shouldClose=*/true);
     os << ptx;
   }
   if (auto error = sys::fs::createTemporaryFile("attn", "cubin", out))
     return failure("can't write a cubin: " + error.message());
-  scope_exit removeOut([&] { sys::fs::remove(out); });
+  FileRemover removeOut(out);
   if (auto error = sys::fs::createTemporaryFile("attn", "log", messages))
     return failure("can't write a log: " + error.message());
-  scope_exit removeMessages([&] { sys::fs::remove(messages); });
+  FileRemover removeMessages(messages);
   const std::string which = "-arch=" + architecture;
   StringRef args[] = {*assembler, which, in, "-o", out};
   std::optional<StringRef> streams[] = {StringRef(), StringRef(messages),

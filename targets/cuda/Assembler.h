@@ -12,9 +12,9 @@
 namespace attn {
 
 /// The cubin that NVIDIA's `ptxas` makes of PTX for an architecture such as
-/// "sm_80". It is the program that ATTN_PTXAS names, and else looked for in PATH,
-/// below CUDA_HOME and in /usr/local/cuda; an error where it is not there, and
-/// what it says where it objects.
+/// "sm_80". It is the program that ATTN_PTXAS names, and else looked for in
+/// PATH, below CUDA_HOME and in /usr/local/cuda; an error where it is not
+/// there, and what it says where it objects.
 llvm::Expected<std::string> assemblePtx(const std::string &ptx,
                                         const std::string &architecture);
 

@@ -111,6 +111,10 @@ private:
   /// Copies `rowCount` rows into shared memory: to be committed, waited for and
   /// published by a barrier.
   void copyIn(const SharedRows &to, int64_t rowCount, const GlobalRows &from);
+  bool canCopyWhole(const SharedRows &to, int64_t rowCount,
+                    const GlobalRows &from) const;
+  void copyWhole(const SharedRows &to, int64_t rowCount,
+                 const GlobalRows &from);
   void copyChunks(const SharedRows &to, int64_t rowCount,
                   const GlobalRows &from);
   void copyElements(const SharedRows &to, int64_t rowCount,

@@ -57,8 +57,51 @@ void FragmentLowering::copyIn(const SharedRows &to, int64_t rowCount,
                               const GlobalRows &from) {
   e.branch(
       isAligned(from.tensor, to.elementBytes()),
-      [&] { copyChunks(to, rowCount, from); },
+      [&] {
+        if (!canCopyWhole(to, rowCount, from))
+          return copyChunks(to, rowCount, from);
+        e.branch(
+            e.less(from.count, e.c(rowCount)),
+            [&] { copyChunks(to, rowCount, from); },
+            [&] { copyWhole(to, rowCount, from); });
+      },
       [&] { copyElements(to, rowCount, from); });
+}
+
+/// Whether, of a tile that exists as a whole, a thread's chunks lie one column
+/// down, all of them full.
+bool FragmentLowering::canCopyWhole(const SharedRows &to, int64_t rowCount,
+                                    const GlobalRows &from) const {
+  return !from.place && threads() % to.chunks == 0 &&
+         rowCount * to.chunks % threads() == 0 &&
+         to.width == to.chunks * to.perChunk();
+}
+
+/// With two addresses that go on by constants, but for what permutes rows.
+void FragmentLowering::copyWhole(const SharedRows &to, int64_t rowCount,
+                                 const GlobalRows &from) {
+  const int64_t rowsARound = threads() / to.chunks;
+  const int64_t period =
+      to.isPermuted() ? std::max<int64_t>(8 / rowsARound, 1) : 1;
+  Value row = arith::DivUIOp::create(e.b, thread, i32(to.chunks));
+  Value chunk = arith::RemUIOp::create(e.b, thread, i32(to.chunks));
+  Values targets;
+  for (int64_t i = 0; i < period; ++i)
+    targets.push_back(
+        shared(chunkOffset(to, addI(row, i * rowsARound), chunk)));
+  Value source = e.at(from.tensor.base,
+                      e.add(e.add(from.base, e.mul(wide(row), from.rowStride)),
+                            e.mul(wide(chunk), to.perChunk())),
+                      to.type);
+  Value step = e.mul(from.rowStride, rowsARound);
+  for (int64_t round = 0; round * rowsARound < rowCount; ++round) {
+    const int64_t rows = round / period * period * rowsARound;
+    Value target = LLVM::GEPOp::create(
+        e.b, sharedBase.getType(), e.b.getI8Type(), targets[round % period],
+        ArrayRef<LLVM::GEPArg>{int32_t(rows * to.stride())});
+    intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", {}, {target, source});
+    source = e.at(source, step, to.type);
+  }
 }
 
 /// A thread's chunks are `threads` apart. Elements that do not exist are zero.

@@ -84,19 +84,28 @@ class Ptxas(unittest.TestCase):
         path.write_text(f"attention a {{ heads = 8 kv_heads = 2 head_dim = {width} "
                         f"type = {stored} mask = {mask} }}\n")
         said, text = self.assemble(path, target, "a")
-        self.assertIn("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
-                      said)
-        registers = int(re.search(r"Used (\d+) registers", said).group(1))
-        threads = int(re.search(r"\.reqntid (\d+)", text).group(1))
+        # Of the kernel, and of the one that puts together what splits of its keys
+        # left.
+        entries = re.split(r"Compiling entry function '(\w+)'", said)[1:]
+        names = re.findall(r"\.entry (\w+)\(", text)
+        self.assertEqual(sorted(entries[::2]), sorted(names))
+        threads = [int(n) for n in re.findall(r"\.reqntid (\d+)", text)]
         lowered = emit(path, "target", target, "a")
-        shared = int(re.search(r"attn\.shared_bytes = (\d+)", lowered).group(1))
-        static = int((re.search(r"(\d+) bytes smem", said) or [0, 0])[1])
-        print(f"{target} {stored} D={width} mask={mask}: {threads} threads of "
-              f"{registers} registers, {shared + static} bytes shared")
+        shared = [int(n) for n in re.findall(r"attn\.shared_bytes = (\d+)", lowered)]
+        self.assertEqual((len(threads), len(shared)), (len(names), len(names)))
+        # One number of threads, and what the larger of both shares, are enough.
+        threads, shared = max(threads), max(shared)
         self.assertEqual(threads % WARP, 0)
-        taken = -(-registers // UNIT) * UNIT * threads
-        self.assertLessEqual(BLOCKS * taken, REGISTERS)
-        self.assertLessEqual(BLOCKS * (shared + static + RESERVED), memory)
+        for name, said in zip(entries[::2], entries[1::2]):
+            self.assertIn("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill "
+                          "loads", said)
+            registers = int(re.search(r"Used (\d+) registers", said).group(1))
+            static = int((re.search(r"(\d+) bytes smem", said) or [0, 0])[1])
+            print(f"{target} {stored} D={width} mask={mask}: {name}: {threads} "
+                  f"threads of {registers} registers, {shared + static} bytes shared")
+            taken = -(-registers // UNIT) * UNIT * threads
+            self.assertLessEqual(BLOCKS * taken, REGISTERS)
+            self.assertLessEqual(BLOCKS * (shared + static + RESERVED), memory)
 
 
 if __name__ == "__main__":

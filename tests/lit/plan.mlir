@@ -42,18 +42,6 @@
 // RUN: not attnc-opt --attn-plan="target=x86-avx2 plan=keys=48,rows=1" %s 2>&1 | FileCheck %s --check-prefix=BAD13
 // BAD13: plan.mlir:[[#GROUPED:]]:1: error: plan rows is 1; a multiple of 16 and of 6 up to 512 is allowed{{$}}
 
-// Keys are split where tiles are in fragments.
-// RUN: attnc-opt --attn-plan=target=cuda-sm80 %s | FileCheck %s --check-prefix=SPLIT
-// RUN: attnc-opt --attn-plan="target=cuda-sm80 plan=split=0" %s | FileCheck %s --check-prefix=UNSPLIT
-// RUN: not attnc-opt --attn-plan="target=x86-avx2 plan=split=96" %s 2>&1 | FileCheck %s --check-prefix=BAD14
-// BAD14: plan.mlir:[[#GROUPED:]]:1: error: plan split is 96; 0 is allowed{{$}}
-// RUN: not attnc-opt --attn-plan="target=cuda-sm80 plan=keys=32,split=48" %s 2>&1 | FileCheck %s --check-prefix=BAD15
-// BAD15: plan.mlir:[[#GROUPED:]]:1: error: plan split is 48; 0 or a multiple of 32 up to 1073741824 is allowed{{$}}
-// SPLIT-LABEL: attn.attention @grouped
-// SPLIT-SAME: unroll = 1, split = 512>
-// UNSPLIT-LABEL: attn.attention @grouped
-// UNSPLIT-SAME: unroll = 1>
-
 // CHECK-LABEL: attn.attention @grouped
 // CHECK-SAME: plan = #attn.plan<rows = 96, keys = 96, heads = 4, score_keys = 6, score_vectors = 2, value_rows = 6, value_vectors = 2, unroll = {{[1-9]}}>
 // PLAIN-LABEL: attn.attention @grouped

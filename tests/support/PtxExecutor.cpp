@@ -46,10 +46,12 @@ std::vector<ptx::Counts> launchPtx(const ptx::Module &module, const Job &job,
       if (first == last)
         continue;
       launch.grid.x = static_cast<uint32_t>(last - first);
-      const attn_call *address = &call;
-      launch.params.resize(sizeof address + sizeof first);
-      std::memcpy(launch.params.data(), &address, sizeof address);
-      std::memcpy(launch.params.data() + sizeof address, &first, sizeof first);
+      const struct {
+        const attn_call *call;
+        int64_t first;
+      } params = {&call, first};
+      launch.params.resize(sizeof params);
+      std::memcpy(launch.params.data(), &params, sizeof params);
       counts.push_back(ptx::run(module, launch));
     }
   };
