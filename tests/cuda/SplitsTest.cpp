@@ -29,17 +29,7 @@ protected:
   void expectAll(const Case &c, uint64_t seed) {
     Code code = compiled(c.spec);
     ASSERT_GT(splits(*code.descriptor(), CallBuffers(c).call()), 1);
-    Properties kernel(*executor, code);
-    if (c.spec.kvType == Type::F32) {
-      EXPECT_EQ(kernel.all(c, seed), "") << describe(c);
-      return;
-    }
-    // (A step that meets a value which is not finite rounds in another way.)
-    EXPECT_EQ(kernel.matchesOracle(c), "") << describe(c);
-    EXPECT_EQ(kernel.sameInAnyOrder(c), "") << describe(c);
-    EXPECT_EQ(kernel.sameAloneInBatch(c), "") << describe(c);
-    EXPECT_EQ(kernel.sameForAnyPoison(c), "") << describe(c);
-    EXPECT_EQ(kernel.sameInAnyLayout(c), "") << describe(c);
+    EXPECT_EQ(Properties(*executor, code).all(c, seed), "") << describe(c);
   }
 
   std::unique_ptr<Executor> executor = makePtxExecutor();

@@ -6,6 +6,7 @@
 // case, so that it works where it is needed.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/Target.h"
 #include "tests/kernels/KernelTest.h"
 #include "tests/support/Check.h"
 #include "tests/support/Emulated.h"
@@ -131,8 +132,9 @@ TEST(Agreement, TheSameCallsOnEveryTarget) {
     std::vector<Job> jobs;
     for (const auto &trial : trials)
       jobs.push_back(trial->job);
-    const auto executor = target.runsHere
-                              ? makeNativeExecutor()
+    const auto executor = target.runsHere ? makeNativeExecutor()
+                          : findTarget(target.name)->isDevice()
+                              ? makePtxExecutor()
                               : makeEmulatedExecutor(emulatorFor(target.name));
     const std::vector<std::string> outcomes = executor->run(jobs);
     for (size_t n = 0; n < trials.size(); ++n) {
