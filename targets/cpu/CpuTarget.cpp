@@ -6,6 +6,7 @@
 #include "targets/cpu/CpuTarget.h"
 #include "compiler/AttnDialect.h"
 #include "runtime/attn_abi.h"
+#include "targets/common/Limits.h"
 #include "targets/common/Loops.h"
 #include "targets/cpu/TileLowering.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -38,28 +39,7 @@ void CpuTarget::registerDialects(DialectRegistry &registry) const {
 }
 
 LogicalResult CpuTarget::check(AttentionOp op) const {
-  LogicalResult result = success();
-  auto stored = [&](const char *what, Type type) {
-    if (type.isF32() || type.isF16() || type.isBF16())
-      return;
-    op.emitError() << "type " << type << " of " << what
-                   << " is not lowered for " << d.info.name
-                   << "; f32, f16 and bf16 are";
-    result = failure();
-  };
-  stored("q", op.getQType());
-  stored("kv", op.getKvType());
-  stored("out", op.getOutType());
-  auto width = [&](const char *what, int64_t value) {
-    if (value <= kMaxWidth)
-      return;
-    op.emitError() << what << " is " << value << "; 1 to " << kMaxWidth
-                   << " are lowered for " << d.info.name;
-    result = failure();
-  };
-  width("head_dim (qk)", op.getQkDim());
-  width("head_dim (value)", op.getValueDim());
-  return result;
+  return checkTensors(op, d.info.name, kMaxWidth);
 }
 
 LogicalResult CpuTarget::lowerTiles(ModuleOp module) const {

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "targets/cuda/Cuda.h"
 #include "compiler/AttnDialect.h"
+#include "targets/common/Limits.h"
 #include "targets/common/Loops.h"
 #include "targets/cuda/Assembler.h"
 #include "targets/cuda/FragmentLowering.h"
@@ -66,28 +67,7 @@ void CudaTarget::registerDialects(DialectRegistry &registry) const {
 }
 
 LogicalResult CudaTarget::check(AttentionOp op) const {
-  LogicalResult result = success();
-  auto type = [&](const char *what, Type type) {
-    if (type.isF32() || type.isF16() || type.isBF16())
-      return;
-    op.emitError() << "type " << type << " of " << what
-                   << " is not lowered for " << d.info.name
-                   << "; f32, f16 and bf16 are";
-    result = failure();
-  };
-  type("q", op.getQType());
-  type("kv", op.getKvType());
-  type("out", op.getOutType());
-  auto width = [&](const char *what, int64_t value) {
-    if (value <= kWidestFragmentRow)
-      return;
-    op.emitError() << what << " is " << value << "; 1 to " << kWidestFragmentRow
-                   << " are lowered for " << d.info.name;
-    result = failure();
-  };
-  width("head_dim (qk)", op.getQkDim());
-  width("head_dim (value)", op.getValueDim());
-  return result;
+  return checkTensors(op, d.info.name, kWidestFragmentRow);
 }
 
 LogicalResult CudaTarget::lowerTiles(ModuleOp module) const {
